@@ -2,7 +2,6 @@ import inspect
 import json
 import linecache
 import pickle
-import re
 import shutil
 import subprocess
 import sys
@@ -24,7 +23,6 @@ from transformers import AutoModel, AutoTokenizer
 from modenc import ModularEncoder
 from modenc.composition import options as encoder_options
 from modenc.composition import st_module
-from modenc.composition.routing import LanguageRouter
 from modenc.composition.st_module import tokenize
 from modenc.errors import (
     BaseModelError,
@@ -290,13 +288,6 @@ def test_moving_the_base_recomposes_the_bodies(fresh):
     assert near(encoder.encode(TEXTS), before)
 
 
-def test_saving_copies_the_hub(encoder, tmp_path):
-    encoder.save_pretrained(str(tmp_path / "saved"))
-    again = ModularEncoder(tmp_path / "saved", identifier=ByLetters())
-    assert again.languages == encoder.languages
-    assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
-
-
 def test_what_is_saved_is_a_whole_hub(fresh, tmp_path):
     encoder = fresh()
     encoder.max_seq_length = 5
@@ -309,26 +300,6 @@ def test_what_is_saved_is_a_whole_hub(fresh, tmp_path):
         fresh().save(tmp_path / "saved")
     with pytest.warns(UserWarning, match=r"one prompt: only '.*' is saved"):
         fresh(prompts={"search": "find: "}).save(tmp_path / "other")
-
-
-def test_half_of_a_saved_hub_cannot_be_opened(encoder, tmp_path, monkeypatch):
-    install, times = Hub._put_in_use, []
-
-    def killed_at_the_second(*args, **options):
-        times.append(None)
-        if len(times) == 2:
-            raise KeyboardInterrupt
-        return install(*args, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Hub, "_put_in_use", killed_at_the_second)
-        with pytest.raises(KeyboardInterrupt):
-            encoder.save(tmp_path / "saved")
-    assert (tmp_path / "saved" / "en" / "card.json").is_file()
-    with pytest.raises(HubError, match="expected a hub"):
-        ModularEncoder(tmp_path / "saved")
-    encoder.save(tmp_path / "saved")
-    assert Hub.open(tmp_path / "saved").languages() == encoder.languages
 
 
 def test_the_prompt_that_is_saved_is_the_one_in_use(fresh, tmp_path):
@@ -548,18 +519,6 @@ def test_an_identifier_without_match_decides_by_its_language(fresh):
     assert (routed.code, routed.confidence, routed.modules, routed.share) == ("de", 0.7, "base", 0.0)
 
 
-def test_the_fallback_is_read_once_a_call(fresh, monkeypatch):
-    """Since that lists the hub, and looks into its pivot's folder."""
-    encoder, listed = fresh(identifier=None), []
-    with pytest.warns(UserWarning, match="no modules for German"):
-        encoder.encode(GERMAN)
-    monkeypatch.setattr(LanguageRouter, "fallback", property(lambda _: listed.append(1) or "base"))
-    router = encoder[0].router
-    routed = router.route([f"{GERMAN} {number}." for number in range(20)])
-    assert [text.lang for text in routed] == ["base"] * 20
-    assert len(listed) == 1
-
-
 def test_languages_that_the_identifier_does_not_know_are_named_once(fresh, hub_copy):
     shutil.copytree(hub_copy.path / "az", hub_copy.path / "smn")
     encoder = ModularEncoder(hub_copy.path)
@@ -675,21 +634,12 @@ def test_a_megabyte_is_cut_first(encoder):
     assert near(vectors[0], encoder.encode("кітап " * 1000))
 
 
-def test_letterless_texts_go_to_the_pivot(encoder):
-    assert near(encoder.encode("12345"), encoder.encode("12345", lang="en"))
-
-
 def test_another_base_is_refused(tiny_hub, tiny_bert, tiny_xlmr):
     with pytest.raises(
         BaseModelError, match=r"expected the weights .* found fingerprint .*Give the folder or id"
     ):
         ModularEncoder(tiny_hub.path, base=str(tiny_bert))
     assert ModularEncoder(tiny_hub.path, base=str(tiny_xlmr)).languages == tiny_hub.languages()
-
-
-def test_no_hub_is_refused(tmp_path):
-    with pytest.raises(HubError, match="expected a hub"):
-        ModularEncoder(tmp_path / "missing")
 
 
 def test_damaged_modules_are_refused_and_others_work(hub_copy):
@@ -699,22 +649,6 @@ def test_damaged_modules_are_refused_and_others_work(hub_copy):
     with pytest.raises(HubError, match=r"adapter_model\.safetensors"):
         encoder.encode(TEXTS[1])
     assert np.isfinite(encoder.encode(TEXTS[0])).all()
-
-
-def test_the_usual_identifier(tiny_hub):
-    encoder = ModularEncoder(tiny_hub.path)
-    found = encoder.identify(["Good morning, how are you today?", "Қайырлы таң, бүгін қалың қалай?"])
-    assert [item.code for item in found] == ["en", "kk"]
-    assert all(0 <= item.confidence <= 1 for item in found)
-    assert encoder.identify([]) == []
-
-
-@pytest.mark.parametrize("missing", [None, float("nan")])
-def test_a_missing_code_is_identified(encoder, missing):
-    texts = ["Good morning", "Қайырлы таң"]
-    np.testing.assert_array_equal(
-        encoder.encode(texts, lang=["en", missing]), encoder.encode(texts, lang=["en", None])
-    )
 
 
 @pytest.mark.parametrize("lang", [{"en", "kk"}, {"en": 1}, 5, ["en", 5]])
@@ -779,15 +713,6 @@ def test_every_option_of_sentence_transformers_is_honored_or_refused(tiny_hub):
     assert encoder.prompts["a"] == "b"
     with pytest.raises(TypeError, match="colour"):
         ModularEncoder(tiny_hub.path, colour="red")
-
-
-def test_options_are_refused_by_sentence_transformers_own_way_in(tiny_hub):
-    for options, message in (
-        ({"backend": "onnx"}, "backend: expected 'torch'"),
-        ({"config_kwargs": {"a": 1}}, "config_kwargs has no effect here"),
-    ):
-        with pytest.raises(OptionError, match=message):
-            SentenceTransformer(str(tiny_hub.path), trust_remote_code=True, **options)
 
 
 @pytest.mark.parametrize(
@@ -895,12 +820,6 @@ def test_a_pool_says_once_what_all_its_processes_cut(fresh, capfd):
     assert "were longer than" not in capfd.readouterr().err
 
 
-def test_help_on_the_constructor_is_of_this_class():
-    assert ModularEncoder.__init__.__doc__ == "Open a hub; the arguments and errors are those of the class."
-    documented = set(re.findall(r"^        (\w+):", ModularEncoder.__doc__, re.MULTILINE))
-    assert set(inspect.signature(ModularEncoder.__init__).parameters) - {"self", "options"} <= documented
-
-
 @pytest.mark.parametrize("align", [True, False])
 def test_encode_under_autocast_gives_the_same_vectors(tiny_hub, align):
     right = ModularEncoder(tiny_hub.path).encode(TEXTS, align=align)
@@ -944,14 +863,6 @@ def test_tagged_texts_keep_their_language_where_lang_names_none(encoder, code):
         "en",
         "en",
     ]
-
-
-def test_lang_may_be_what_identify_found(tiny_hub):
-    encoder = ModularEncoder(tiny_hub.path)
-    texts = [*TEXTS, "123", "https://example.org"]
-    codes = [found.code for found in encoder.identify(texts)]
-    assert codes[-2:] == ["und", "und"]
-    assert np.array_equal(encoder.encode(texts, lang=codes), encoder.encode(texts))
 
 
 @pytest.mark.parametrize(

@@ -474,16 +474,6 @@ def test_a_table_of_a_header_alone_is_refused_without_its_columns(encode, tmp_pa
     assert not (tmp_path / "v.npy").exists()
 
 
-@pytest.mark.parametrize(
-    ("line", "found"), [('{"text": null}', "null"), ('{"text": 5}', "5"), ('{"text": true}', "true")]
-)
-def test_json_that_is_no_text_is_refused_with_its_line(encode, tmp_path, capsys, line, found):
-    (tmp_path / "t.jsonl").write_text(f'{{"text": "a", "n": 1}}\n{line}\n')
-    assert encode(tmp_path / "t.jsonl", tmp_path / "v.npy") == 2
-    assert f"t.jsonl, line 2: expected a text in 'text', found {found}" in capsys.readouterr().err
-    assert not (tmp_path / "v.npy").exists()
-
-
 def test_a_refused_text_is_numbered_in_the_file(encode, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(encode_verb, "_TEXTS_AT_ONCE", 2)
     lines = ["The children are reading."] * 7 + ["Das Wetter ist heute wirklich schön in Berlin."]
@@ -525,14 +515,3 @@ def test_progress_moves_with_each_batch(encode, texts, tmp_path, monkeypatch):
     monkeypatch.setattr(encode_verb, "progress_bar", lambda *given: moves.append(given) or nullcontext(bar))
     assert encode(texts, tmp_path / "v.npy", "--batch-size", "5") == 0
     assert moves == [(" texts", 12), 5, 5, 2]
-
-
-@pytest.mark.slow
-def test_as_a_process_of_its_own(tiny_hub, texts, tmp_path):
-    words = ["--hub", tiny_hub.path, "--input", texts, "--output", tmp_path / "v.npy"]
-    command = [sys.executable, "-m", "modenc.cli", "encode", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ""
-    assert "12 vectors of 32 numbers" in done.stderr
-    assert "12/12" not in done.stderr  # no progress where nobody watches

@@ -242,19 +242,6 @@ def test_what_is_wrong_is_said(translate, table, tmp_path, capsys, options, mess
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--max-unknown", "2"), "--max-unknown: expected 0 to 1, found 2"),
-        (("--max-length-ratio", "0.5"), "--max-length-ratio: expected 1 to 1000, found 0.5"),
-    ],
-)
-def test_numbers_that_cannot_be(translate, table, tmp_path, capsys, words, message):
-    with pytest.raises(SystemExit, match="2"):
-        translate(table, tmp_path / "o.tsv", *words)
-    assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     ("source", "output", "message"),
     [
         ("sts.tsv", "o.csv", "expected an output ending in .tsv or .tsv.gz, or a folder"),
