@@ -26,19 +26,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AUTO = "auto"
-_FILES = {"bash": "_shtab_compgen_files", "zsh": "_files"}
-"""Functions by which shtab has shells complete file names."""
 
 
 class Parser(argparse.ArgumentParser):
     """A parser that suggests the choice that was probably meant."""
-
-    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
-        """Add an argument; shells complete names of files and folders."""
-        action = super().add_argument(*names, **options)
-        if action.metavar in ("FILE", "DIR", "RECIPE"):
-            action.complete = _FILES  # type: ignore[attr-defined]
-        return action
 
     def error(self, message: str) -> NoReturn:
         """Print usage and ``message``, and exit with code 2."""

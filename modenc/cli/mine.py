@@ -52,8 +52,6 @@ def add_commands(commands: Any) -> None:
     add_option(
         parser, "--neighbors", "K", "neighbors that margins are computed from", type=positive, default=4
     )
-    text = "search a side of up to N sentences exactly, and a larger one by an inverted file"
-    add_option(parser, "--exact-rows", "N", text, type=bounded(int, 0, 2**31 - 1), default=100_000)
     add_shared(parser, "--fallback", "--no-align", "--batch-size", "--compute", "--device", "--max-memory")
     add_shared(parser, "--json", help="print the summary as JSON")
 
@@ -63,7 +61,8 @@ def run(args: argparse.Namespace) -> None:
 
     Scores pairs of nearest neighbors by their ratio margin, and takes them from the best score down to the
     threshold, each sentence once. Sentences that differ in case or punctuation alone count as one. The
-    embeddings of both texts are kept in memory: 1.5 GB for a million sentences of 384 numbers.
+    embeddings of both texts are kept in memory, 1.5 GB for a million sentences of 384 numbers, and each is
+    compared with all of the other text.
 
     --dev FILE has a row for each known pair, and a row with one empty side for each sentence that is known to
     have no translation. The share of such sentences should be as in your texts.
@@ -91,7 +90,6 @@ def run(args: argparse.Namespace) -> None:
             threshold=args.threshold,
             dev=dev,
             neighbors=args.neighbors,
-            exact_rows=args.exact_rows,
             progress=bar.update,
         )
     rows = [(*args.lang, "score"), *((pair.left, pair.right, f"{pair.score:.4f}") for pair in mined.pairs)]
