@@ -162,14 +162,6 @@ def requests(data: Path, pairs: int) -> list[Row]:
     return rows
 
 
-def servers(data: Path, pairs: int) -> list[Row]:
-    """Clients that send requests of 1 to 32 texts in six languages to `modenc serve` and to LitServe.
-
-    The ratio compares texts a second; p50 and p99 are for requests of one text, among all others.
-    """
-    return service.servers(data, pairs)
-
-
 def hub_of_200(data: Path, pairs: int) -> list[Row]:
     """Opening a hub of 200 languages, the first vector of a new one, and memory of 23."""
     text = texts_of(data, "kk", 10)[0]
@@ -264,7 +256,6 @@ SECTIONS: dict[str, Callable[[Path, int], list[Row]]] = {
     "one_thread": one_thread,
     "mixed": mixed,
     "requests": requests,
-    "servers": servers,
     "hub_of_200": hub_of_200,
 }
 

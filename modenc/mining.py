@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from modenc.extras import require_extra
 
 require_extra("eval", "faiss", "scipy")
 
-import faiss  # noqa: E402
 import numpy as np  # noqa: E402
 
 from modenc.data.text import sentence_key, stable_hash  # noqa: E402
@@ -35,14 +33,7 @@ from modenc.texts import normalize  # noqa: E402
 
 __all__ = ["Mined", "MinedPair", "mine"]
 
-EXACT_ROWS = 100_000
-"""Most sentences of a side that is searched exactly, by default."""
-
 _ENCODED_AT_ONCE = 4096
-# Inverted file: lists for each √row, share of lists that a query searches, and their least number.
-_LISTS_PER_ROOT, _PROBED, _LEAST_PROBED = 4, 1 / 16, 4
-# Least rows of a list for FAISS, and most rows of a list to learn its center from.
-_ROWS_A_LIST, _TRAINED_ON = 39, 64
 
 
 class MinedPair(NamedTuple):
@@ -78,7 +69,6 @@ def mine(
     threshold: float | None = None,
     dev: Iterable[tuple[str, str]] | None = None,
     neighbors: int = NEIGHBORS,
-    exact_rows: int = EXACT_ROWS,
     progress: Callable[[int], object] = lambda sentences: None,
 ) -> Mined:
     """Find the sentences of two texts that translate each other.
@@ -99,8 +89,6 @@ def mine(
             sentence without a translation: give about as many of these as ``left`` and ``right`` have, since
             the threshold would otherwise be too low.
         neighbors: neighbors of each sentence, for candidates and margins.
-        exact_rows: most sentences of a text that is searched exactly; a larger one is searched by an
-            inverted file (FAISS IVF), which misses a few neighbors.
         progress: called with the number of newly encoded sentences.
 
     Returns:
@@ -138,8 +126,8 @@ def mine(
     system = open_system(model)
     vectors = [_encode(system, side, progress) for side in sides]
     pairs = _best_matches(
-        _nearest(vectors[0], vectors[1], neighbors, exact_rows),
-        _nearest(vectors[1], vectors[0], neighbors, exact_rows),
+        nearest_unit_vectors(vectors[0], vectors[1], neighbors),
+        nearest_unit_vectors(vectors[1], vectors[0], neighbors),
     )
     scores = None
     if threshold is None:
@@ -192,30 +180,6 @@ def _encode(system: System, side: _Sentences, progress: Callable[[int], object])
         blocks.append(unit(system.encode(texts, side.lang)))
         progress(len(texts))
     return np.concatenate(blocks)
-
-
-def _nearest(queries: Vectors, targets: Vectors, k: int, exact_rows: int) -> Neighbors:
-    """Find the ``k`` (at most all) nearest ``targets`` [m, d] of each of ``queries`` [n, d]."""
-    k = min(k, len(targets))
-    if len(targets) <= exact_rows:
-        return nearest_unit_vectors(queries, targets, k)
-    index = _inverted_file(targets)
-    cosines, rows = index.search(queries, k)
-    # Queries whose lists hold too few rows search all lists.
-    if (short := (rows < 0).any(axis=1)).any():
-        index.nprobe = index.nlist
-        cosines[short], rows[short] = index.search(queries[short], k)
-    return Neighbors(cosines, rows)
-
-
-def _inverted_file(vectors: Vectors) -> Any:
-    count, width = vectors.shape
-    lists = max(1, min(int(_LISTS_PER_ROOT * math.sqrt(count)), count // _ROWS_A_LIST))
-    index: Any = faiss.index_factory(width, f"IVF{lists},Flat", faiss.METRIC_INNER_PRODUCT)
-    index.train(np.ascontiguousarray(vectors[:: max(1, count // (_TRAINED_ON * lists))]))
-    index.add(vectors)
-    index.nprobe = max(_LEAST_PROBED, round(lists * _PROBED))
-    return index
 
 
 def _best_matches(forward: Neighbors, backward: Neighbors) -> RowPairs:

@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ _NOT_COMMERCIAL = re.compile(r"\bnc\b|research|no[nt]-?commercial")
 
 @dataclass(frozen=True)
 class TranslationRecord:
-    """Record of how a file of translations was made, which does not depend on time and place."""
+    """Record of how a file of translations was made."""
 
     translator: str
     """Tools with their versions, and modes or models: ``apertium 3.8.3 (eng-kaz)``.
@@ -59,8 +59,8 @@ class TranslationRecord:
     """Conditions for keeping a row."""
     counts: dict[str, Any]
     """Counts of kept and removed rows."""
-    input: str = ""
-    """Hash of the source rows, by which a rerun knows them."""
+    input: dict[str, Any] = field(default_factory=dict)
+    """Rows, and size and time of the source file, by which a rerun knows them."""
 
 
 def record_path(path: Path) -> Path:

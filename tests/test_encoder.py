@@ -286,13 +286,6 @@ def test_moving_the_base_recomposes_the_bodies(fresh):
     assert near(encoder.encode(TEXTS), before)
 
 
-def test_saving_copies_the_hub(encoder, tmp_path):
-    encoder.save_pretrained(str(tmp_path / "saved"))
-    again = ModularEncoder(tmp_path / "saved", identifier=ByLetters())
-    assert again.languages == encoder.languages
-    assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
-
-
 def test_what_is_saved_is_a_whole_hub(fresh, tmp_path):
     encoder = fresh()
     encoder.max_seq_length = 5
@@ -305,27 +298,6 @@ def test_what_is_saved_is_a_whole_hub(fresh, tmp_path):
         fresh().save(tmp_path / "saved")
     with pytest.warns(UserWarning, match=r"one prompt: only '.*' is saved"):
         fresh(prompts={"search": "find: "}).save(tmp_path / "other")
-
-
-def test_half_of_a_saved_hub_cannot_be_opened(encoder, tmp_path, monkeypatch):
-    install, times = Hub._put_in_use, []
-
-    def killed_at_the_second(*args, **options):
-        times.append(None)
-        if len(times) == 2:
-            raise KeyboardInterrupt
-        return install(*args, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Hub, "_put_in_use", killed_at_the_second)
-        with pytest.raises(KeyboardInterrupt):
-            encoder.save(tmp_path / "saved")
-    assert (tmp_path / "saved" / "en" / "card.json").is_file()
-    with pytest.raises(HubError, match="expected a hub"):
-        ModularEncoder(tmp_path / "saved")
-    shutil.rmtree(tmp_path / "saved")
-    encoder.save(tmp_path / "saved")
-    assert Hub.open(tmp_path / "saved").languages() == encoder.languages
 
 
 def test_the_prompt_that_is_saved_is_the_one_in_use(fresh, tmp_path):
@@ -621,21 +593,12 @@ def test_a_megabyte_is_cut_first(encoder):
     assert near(vectors[0], encoder.encode("кітап " * 1000))
 
 
-def test_letterless_texts_go_to_the_pivot(encoder):
-    assert near(encoder.encode("12345"), encoder.encode("12345", lang="en"))
-
-
 def test_another_base_is_refused(tiny_hub, tiny_bert, tiny_xlmr):
     with pytest.raises(
         BaseModelError, match=r"expected the weights .* found fingerprint .*Give the folder or id"
     ):
         ModularEncoder(tiny_hub.path, base=str(tiny_bert))
     assert ModularEncoder(tiny_hub.path, base=str(tiny_xlmr)).languages == tiny_hub.languages()
-
-
-def test_no_hub_is_refused(tmp_path):
-    with pytest.raises(HubError, match="expected a hub"):
-        ModularEncoder(tmp_path / "missing")
 
 
 def test_damaged_modules_are_refused_and_others_work(hub_copy):
@@ -645,22 +608,6 @@ def test_damaged_modules_are_refused_and_others_work(hub_copy):
     with pytest.raises(HubError, match=r"adapter_model\.safetensors"):
         encoder.encode(TEXTS[1])
     assert np.isfinite(encoder.encode(TEXTS[0])).all()
-
-
-def test_the_usual_identifier(tiny_hub):
-    encoder = ModularEncoder(tiny_hub.path)
-    found = encoder.identify(["Good morning, how are you today?", "Қайырлы таң, бүгін қалың қалай?"])
-    assert [item.code for item in found] == ["en", "kk"]
-    assert all(0 <= item.confidence <= 1 for item in found)
-    assert encoder.identify([]) == []
-
-
-@pytest.mark.parametrize("missing", [None, float("nan")])
-def test_a_missing_code_is_identified(encoder, missing):
-    texts = ["Good morning", "Қайырлы таң"]
-    np.testing.assert_array_equal(
-        encoder.encode(texts, lang=["en", missing]), encoder.encode(texts, lang=["en", None])
-    )
 
 
 @pytest.mark.parametrize("lang", [{"en", "kk"}, {"en": 1}, 5, ["en", 5]])
@@ -790,14 +737,6 @@ def test_tagged_texts_keep_their_language_where_lang_names_none(encoder, code):
         "en",
         "en",
     ]
-
-
-def test_lang_may_be_what_identify_found(tiny_hub):
-    encoder = ModularEncoder(tiny_hub.path)
-    texts = [*TEXTS, "123", "https://example.org"]
-    codes = [found.code for found in encoder.identify(texts)]
-    assert codes[-2:] == ["und", "und"]
-    assert np.array_equal(encoder.encode(texts, lang=codes), encoder.encode(texts))
 
 
 @pytest.mark.parametrize(

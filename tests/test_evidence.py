@@ -19,16 +19,11 @@ SENTENCES = {
 }
 ADDITIONS = [
     "{} https://www.example.com/news/today-weather-report",
-    "https://example.org/path?query=weather&lang=en#top {}",
-    "{} www.example.co.uk/shop",
     "{} example.com",
-    "{} report-of-the-weather.pdf",
     "{} first.last+tag@mail.example.org",
     '<div class="article-body"><p>{}</p></div>',
-    '<a href="https://example.org/the-weather" title="read more about it">{}</a>&nbsp;<br/>',
     "<script>function weatherReport(today) {{ return today; }}</script>{}",
     "[url=https://example.org]{}[/url]",
-    "[{}](https://example.org/the/weather)",
     "{} `for day in all_of_the_days: print(day)`",
     "```python\nfor day in days:\n    print(day)\n```\n{}",
     "print(the_weather_of(today)) {}",
@@ -36,53 +31,30 @@ ADDITIONS = [
     "{{user_name}} {{{{ the template }}}} %(count)s {}",
     "@weather_report {} #WeatherToday #sunny",
     "query: {}",
-    "passage: {}",
     "2024-05-17 14:33:02 [12345] {} (x3)",
     '{{"title": "{}", "published_at": 20240517}}',
     "iPhone MediaMarkt {}",
     "\\section{{{}}} \\textbf{{bold}}",
     "{} data:image/png;base64,xdcUhPjPmS3b0eQRzCAS54yJxdcUhPjPmS3b0eQRzCAS54yJ",
-    "xdcUhPjPmS3b0eQRzCAS54yJxdcUhPjPmS3b0eQRzCAS54yJxdcUhPjPmS/3b0eQRzCAS54yJ== {}",
-    "RT @some_user: {}",
-    "{} user@example.org:8080",
     "C:\\Users\\John\\report.docx {}",
-    "INFO:root:main.py:33 - {}",
-    "SELECT name FROM users WHERE id = 3; -- {}",
     "{} (Visual Studio Code)",
     "The Lord of the Rings: {}",
-    "{} mysite.tech/products/wireless-headphones-black",
     "title: {}\npublished: true\nauthor: null\ntags: news",
     'msgid "The weather will be nice today"\nmsgstr "{}"',
-    "{}\n```bash\npip install some package\n",
-    "~~~\nrun the server with some options\n~~~\n{}",
-    'title="{}" lang="en" class="main article"',
     ".btn {{ color: red; font-weight: bold; }} {}",
     "$ sudo apt-get update && sudo apt-get install -y nginx {}",
     '<img src="a.png" alt="the price a > b is better">{}',
-    '<div class="main" <p>{}',
     "v1.2.3-beta.1 (build: 4f5e6a7, branch: main) {}",
-    "550e8400-e29b-41d4-a716-446655440000 00:1a:2b:3c:4d:5e {}",
-    "<item><title><![CDATA[{}]]></title></item>",
     "/* the weather of today */ {} <!-- the <b>weather</b> of today -->",
     "{{% if user.is_active %}}{}{{% endif %}}",
     "Instruct: Given a web search query, retrieve relevant passages\nQuery: {}",
-    "Represent this sentence for searching relevant passages: {}",
     "为这个句子生成表示以用于检索相关文章：{}",
-    "title: none | text: {}",
-    'print("{}")',
-    "logger.info('{}', extra=context)",
 ]
 # Longer than what is kept of a text.
 HEADS = [
     '<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/static/main.css">'
     * 100,
-    "<script>function toggle(element) { var current = find(element); return current; }</script>" * 100,
-    "<script>"
-    + "function toggle(element) { var current = find(element); return current; } " * 120
-    + "</script>",
     "<style>" + ".header-nav { margin: 0 auto; font-weight: bold; } " * 200 + "</style>",
-    ".header-nav { margin: 0 auto; font-weight: bold; } " * 200,
-    '<svg><path fill="none" stroke="black" d="M10 10h4v7l-3 2z M0 0c1 2 3 4 5 6"/></svg>' * 120,
     '<img src="data:image/png;base64,' + "xdcUhPjPmS3b0eQRzCAS54yJ" * 500 + '">',
     "https://www.example.com/news/today-weather-report " * 400,
     "<!-- " + "a comment on the weather of today " * 300 + "-->",
@@ -187,44 +159,12 @@ def test_compatibility_characters_are_read_as_tokenizers_read_them(identifier, t
     assert identifier.match([text], ["de", "ug"]) == identifier.match([folded], ["de", "ug"])
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *(
-            "",
-            "  ",
-            "123 - 45",
-            "😀!",
-            "\x00",
-            "https://example.org/the/weather",
-            "a@b.org",
-            "<br>",
-            "@me #fun",
-        ),
-        *(
-            "query: ",
-            "passage:",
-            "пример.рф",
-            "localhost:8080",
-            "example.tech",
-            "main.cpp",
-            "__init__",
-            "@你好",
-        ),
-        *("550e8400-e29b-41d4-a716-446655440000", "d41d8cd98f00b204e9800998ecf8427e", "de:ad:be:ef:00:11"),
-        *(
-            "v1.2.3",
-            "--verbose",
-            "$ ls",
-            "x = y + z",
-            "2024-01-01T12:00:00Z",
-            "5 km",
-            "12kg",
-            "0xFF",
-            "10 km/h",
-        ),
-    ],
-)
+NO_WORDS = ["", "123 - 45", "😀!", "\x00", "https://example.org/the/weather", "a@b.org", "<br>", "@me #fun"]
+NO_WORDS += ["query: ", "пример.рф", "main.cpp", "__init__", "@你好", "550e8400-e29b-41d4-a716-446655440000"]
+NO_WORDS += ["v1.2.3", "--verbose", "$ ls", "x = y + z", "2024-01-01T12:00:00Z", "10 km/h"]
+
+
+@pytest.mark.parametrize("text", NO_WORDS)
 def test_without_words_there_is_no_evidence(text):
     assert language_evidence(text) == ("", None)
 
@@ -245,58 +185,27 @@ def test_words_stay(text):
     assert sum(map(str.isalpha, words)) >= 0.8 * sum(map(str.isalpha, text))
 
 
-@pytest.mark.parametrize(
-    "unit",
-    [
-        *(
-            '<a "',
-            "<a '",
-            "<style",
-            "<!-- ",
-            " /* ",
-            "```",
-            "~~~ ```",
-            "{a:",
-            "{{",
-            "[a=",
-            "[a",
-            "](",
-            "f(",
-            "&",
-        ),
-        *(
-            "a = ",
-            "a=a+",
-            "a=a - ",
-            "a.",
-            "a:",
-            "a-",
-            "a:b-",
-            "a_",
-            "a@",
-            "a1.",
-            "a+",
-            "/a",
-            "./",
-            "aA",
-            "#a",
-            "--",
-        ),
-        *(
-            'msgid "',
-            '"a":',
-            "a: ",
-            "sudo ",
-            "git ",
-            "if a.",
-            "for a in ",
-            "Instruct: ",
-            "A ",
-            "A A of ",
-            "A | ",
-        ),
-    ],
-)
+UNITS = [
+    '<a "',
+    "<a '",
+    "<style",
+    "<!-- ",
+    " /* ",
+    "```",
+    "~~~ ```",
+    "{a:",
+    "{{",
+    "[a=",
+    "](",
+    "f(",
+    "&",
+    "a = ",
+]
+UNITS += ["a=a+", "a.", "a:", "a-", "a_", "a@", "a1.", "/a", "./", "aA", "#a", "--", 'msgid "', '"a":', "a: "]
+UNITS += ["sudo ", "git ", "if a.", "for a in ", "Instruct: ", "A ", "A A of ", "A | "]
+
+
+@pytest.mark.parametrize("unit", UNITS)
 def test_time_grows_with_a_texts_length_alone(unit):
     def seconds(length):
         times = []

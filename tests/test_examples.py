@@ -39,15 +39,6 @@ def _run(name):
     return done.stdout
 
 
-def test_every_example_is_tested_and_short():
-    examples = {path.stem: path for path in EXAMPLES.glob("*.py") if path.stem != "texts"}
-    assert set(examples) == set(NEEDS)
-    readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    for name, path in examples.items():
-        assert f"`{name}.py`" in readme
-        assert len(path.read_text(encoding="utf-8").splitlines()) <= 60
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NEEDS if name.endswith("_search")])
 def test_a_question_in_one_language_is_answered_in_all(name):

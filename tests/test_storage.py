@@ -1,7 +1,6 @@
 """Whichever library meets a full disk, one error says so; and one process at a time holds a folder."""
 
 import errno
-import os
 import subprocess
 import sys
 
@@ -9,7 +8,7 @@ import pytest
 from safetensors import SafetensorError
 
 from modenc.errors import DataError, StorageError
-from modenc.storage import disk_errors, exclusive_lock, sync, whole_file, write_atomically
+from modenc.storage import disk_errors, exclusive_lock, whole_file, write_atomically
 
 
 @pytest.mark.parametrize(
@@ -91,13 +90,3 @@ def test_a_text_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         write_atomically(path, "two")
     assert [file.read_text() for file in path.parent.iterdir()] == ["one"]
-
-
-@pytest.mark.parametrize(("system", "flags"), [("win32", os.O_RDWR), ("linux", os.O_RDONLY)])
-def test_on_windows_a_file_is_flushed_that_is_open_for_writing(system, flags, tmp_path, monkeypatch):
-    seen, real = [], os.open
-    (tmp_path / "file").write_text("text")
-    monkeypatch.setattr("modenc.storage.sys.platform", system)
-    monkeypatch.setattr("modenc.storage.os.open", lambda path, flags: seen.append(flags) or real(path, flags))
-    sync(tmp_path / "file")
-    assert seen == [flags]

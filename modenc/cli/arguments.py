@@ -26,19 +26,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AUTO = "auto"
-_FILES = {"bash": "_shtab_compgen_files", "zsh": "_files"}
-"""Functions by which shtab has shells complete file names."""
 
 
 class Parser(argparse.ArgumentParser):
     """A parser that suggests the choice that was probably meant."""
-
-    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
-        """Add an argument; shells complete names of files and folders."""
-        action = super().add_argument(*names, **options)
-        if action.metavar in ("FILE", "DIR", "RECIPE"):
-            action.complete = _FILES  # type: ignore[attr-defined]
-        return action
 
     def error(self, message: str) -> NoReturn:
         """Print usage and ``message``, and exit with code 2."""
@@ -258,16 +249,12 @@ def encode_texts(
 
     # Languages are chosen here, since ``encode`` does not return them.
     tagged = encoder.route(texts, given_language(args) if langs is None else langs, first=first)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", TextsCutWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TextsCutWarning)
         vectors = encoder.encode(
             tagged, align=args.align, batch_size=args.batch_size, show_progress_bar=False, **options
         )
-    for warning in caught:
-        if isinstance(warning.message, TextsCutWarning):
-            args.cut += warning.message.cut
-        else:
-            warnings.warn_explicit(str(warning.message), warning.category, warning.filename, warning.lineno)
+    args.cut += sum(text.tokens.cut for text in tagged if text.tokens is not None)
     return vectors, [text.lang for text in tagged]
 
 

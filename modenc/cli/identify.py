@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 from modenc.cli.arguments import add_command, add_hub_and_routing, add_shared, open_encoder, write
-from modenc.cli.text_io import CHARACTERS_AT_ONCE, LINES_AT_ONCE, STDIN, batched, read_texts
+from modenc.cli.text_io import LINES_AT_ONCE, STDIN, read_texts
 from modenc.data.text import one_line
 
 
@@ -40,7 +41,8 @@ def run(args: argparse.Namespace) -> None:
         echo 'Қайырлы таң' | modenc identify --hub adapters_hub/me5-small
     """
     encoder = open_encoder(args)
-    for texts in batched(read_texts(args.input, args.column), LINES_AT_ONCE, CHARACTERS_AT_ONCE):
+    lines = read_texts(args.input, args.column)
+    while texts := list(islice(lines, LINES_AT_ONCE)):
         for text, found in zip(texts, encoder.identify(texts), strict=True):
             numbers = f"{found.confidence:.3f}\t{found.modules or '-'}\t{found.share:.3f}"
             write(args, {**asdict(found), "text": text}, f"{found.code}\t{numbers}\t{one_line(text)}\n")

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Sequence
 from importlib import import_module
 
+import modenc
 from modenc.cli.arguments import Parser, add_logging
 from modenc.errors import ModencError
 
@@ -39,22 +40,12 @@ _NOISY = {
 }
 
 
-class _Version(argparse.Action):
-    """Prints the version, which is only looked up then."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        import modenc
-
-        sys.stdout.write(f"modenc {modenc.__version__}\n")
-        parser.exit()
-
-
 def build_parser(*called: str) -> Parser:
     """Build the parser of ``modenc``, with options only for the commands in ``called``."""
     parser = Parser(
         prog="modenc", description="Multilingual sentence embeddings with adapters for each language."
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    parser.add_argument("--version", action="version", version=f"modenc {modenc.__version__}")
     add_logging(parser)
     commands = parser.add_subparsers(metavar="COMMAND")
     for name, summary in COMMANDS.items():

@@ -15,11 +15,9 @@ from modenc.cli.arguments import (
     add_option,
     add_shared,
     bounded,
-    encode_texts,
     open_encoder,
     positive,
     progress_bar,
-    report_cuts,
     write,
 )
 from modenc.cli.text_io import STDIN, check_output, has_columns, read_texts
@@ -28,7 +26,6 @@ from modenc.extras import require_extra
 from modenc.storage import disk_errors, write_atomically
 
 if TYPE_CHECKING:
-    from modenc.evaluation.systems import System
     from modenc.mining import Mined
 
 logger = logging.getLogger(__name__)
@@ -55,8 +52,6 @@ def add_commands(commands: Any) -> None:
     add_option(
         parser, "--neighbors", "K", "neighbors that margins are computed from", type=positive, default=4
     )
-    text = "search a side of up to N sentences exactly, and a larger one by an inverted file"
-    add_option(parser, "--exact-rows", "N", text, type=bounded(int, 0, 2**31 - 1), default=100_000)
     add_shared(parser, "--fallback", "--no-align", "--batch-size", "--compute", "--device", "--max-memory")
     add_shared(parser, "--json", help="print the summary as JSON")
 
@@ -66,7 +61,8 @@ def run(args: argparse.Namespace) -> None:
 
     Scores pairs of nearest neighbors by their ratio margin, and takes them from the best score down to the
     threshold, each sentence once. Sentences that differ in case or punctuation alone count as one. The
-    embeddings of both texts are kept in memory: 1.5 GB for a million sentences of 384 numbers.
+    embeddings of both texts are kept in memory, 1.5 GB for a million sentences of 384 numbers, and each is
+    compared with all of the other text.
 
     --dev FILE has a row for each known pair, and a row with one empty side for each sentence that is known to
     have no translation. The share of such sentences should be as in your texts.
@@ -81,6 +77,7 @@ def run(args: argparse.Namespace) -> None:
     columns = _checked(args)
     dev = None if args.dev is None else list(_dev_pairs(args.dev, args.lang))
     encoder = open_encoder(args)
+    from modenc.evaluation.systems import ModularSystem
     from modenc.mining import mine
 
     left, right = (read_texts(source, column) for source, column in zip(args.input, columns, strict=True))
@@ -88,18 +85,16 @@ def run(args: argparse.Namespace) -> None:
         mined = mine(
             left,
             right,
-            _system(args, encoder),
+            ModularSystem(encoder, align=args.align, batch_size=args.batch_size),
             (args.lang[0], args.lang[1]),
             threshold=args.threshold,
             dev=dev,
             neighbors=args.neighbors,
-            exact_rows=args.exact_rows,
             progress=bar.update,
         )
     rows = [(*args.lang, "score"), *((pair.left, pair.right, f"{pair.score:.4f}") for pair in mined.pairs)]
     with disk_errors(args.output, "nothing was written"):
         write_atomically(args.output, "".join("\t".join(row) + "\n" for row in rows))
-    report_cuts(args, encoder)
     _report(args, mined)
 
 
@@ -150,15 +145,3 @@ def _dev_pairs(path: Path, langs: list[str]) -> Iterator[tuple[str, str]]:
     for number, row in enumerate(read_file(path, langs), start=1):
         first, second = (text_in_column(row, lang, path, number) for lang in langs)
         yield first, second
-
-
-def _system(args: argparse.Namespace, encoder: Any) -> System:
-    from modenc.evaluation.systems import ModularSystem
-
-    class Counted(ModularSystem):
-        """Counts truncated texts, for one message at the end."""
-
-        def encode(self, texts: list[str], lang: str) -> Any:
-            return encode_texts(args, self.encoder, texts, [lang] * len(texts))[0]
-
-    return Counted(encoder, align=args.align)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import heapq
+from itertools import islice
 from typing import Any
 
 from modenc.cli.arguments import (
@@ -18,7 +19,7 @@ from modenc.cli.arguments import (
     report_cuts,
     write,
 )
-from modenc.cli.text_io import CHARACTERS_AT_ONCE, LINES_AT_ONCE, batched, read_texts
+from modenc.cli.text_io import LINES_AT_ONCE, read_texts
 from modenc.data.text import is_blank, one_line
 from modenc.errors import DataError
 
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> None:
     best: list[tuple[float, int, str, str]] = []
     first = 0
     lines = (text for text in read_texts(args.input, args.column) if not is_blank(text))
-    for texts in batched(lines, LINES_AT_ONCE, CHARACTERS_AT_ONCE):
+    while texts := list(islice(lines, LINES_AT_ONCE)):
         vectors, codes = encode_texts(args, encoder, texts, prompt_name="document")
         # The negated line number sorts earlier lines first if scores are equal.
         found = [

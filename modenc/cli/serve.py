@@ -56,8 +56,6 @@ def add_commands(commands: Any) -> None:
     add_option(parser, "--max-texts", "N", "most texts of a request", type=positive, default=2048)
     add_option(parser, "--max-characters", "N", "most characters of a text", type=positive, default=100_000)
     add_option(parser, "--max-body", "BYTES", "most bytes of a request", type=positive, default=8_000_000)
-    text = "page whose scripts may use the server, such as https://app.example.org; may be repeated; *: all"
-    add_option(parser, "--cors-origin", "ORIGIN", text, action="append", default=[])
 
 
 def run(args: argparse.Namespace) -> None:
@@ -87,7 +85,7 @@ def serve_settings(args: argparse.Namespace, keys: str) -> ServeSettings:
     """Make the settings that the arguments describe, with API keys that are separated by commas.
 
     Raises:
-        OptionError: they do not fit together, or a key or an origin is none.
+        OptionError: they do not fit together, or a key is none.
     """
     from modenc.serving.settings import ServeSettings, key_digests
 
@@ -96,7 +94,6 @@ def serve_settings(args: argparse.Namespace, keys: str) -> ServeSettings:
         args.name or Path(args.hub).resolve().name,
         window=args.window / 1000,
         key_digests=key_digests(keys),
-        cors_origins=tuple(args.cors_origin),
         **{name: getattr(args, name) for name in limits},
     )
 

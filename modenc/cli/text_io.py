@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from modenc.data.formats import file_format, read_file, read_lines, text_in_column
@@ -14,8 +13,8 @@ from modenc.texts import clean
 STDIN = "-"
 LANG_COLUMN = "--lang-column"
 """Option whose column may have null, as an empty text."""
-LINES_AT_ONCE, CHARACTERS_AT_ONCE = 1024, 1 << 26
-"""Limits for :func:`batched`, in commands that print a line for each text."""
+LINES_AT_ONCE = 1024
+"""Texts that are encoded together by commands that print a line for each."""
 
 
 def read_texts(
@@ -91,16 +90,3 @@ def check_output(output: Path, source: str | Path) -> None:
         raise DataError(f"{output}: expected an output outside of the input's folder; write it elsewhere")
     if output.is_dir():
         raise DataError(f"{output}: expected a file's name, found a folder; choose another name")
-
-
-def batched(texts: Iterable[str], size: int, characters: float = math.inf) -> Iterator[list[str]]:
-    """Yield lists of up to ``size`` texts; a list also ends when it has that many ``characters``."""
-    batch, total = list[str](), 0
-    for text in texts:
-        batch.append(text)
-        total += len(text)
-        if len(batch) == size or total >= characters:
-            yield batch
-            batch, total = [], 0
-    if batch:
-        yield batch

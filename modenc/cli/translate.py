@@ -1,16 +1,20 @@
-"""``modenc translate``: translate training text by machine."""
+"""``modenc translate``: translate training text by machine to TSV, with a filter and a record of how."""
 
 from __future__ import annotations
 
 import argparse
+import gzip
+import io
 import logging
-import os
 from collections import Counter
-from contextlib import ExitStack
-from itertools import count
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TextIO
 
+from modenc import __version__
 from modenc.cli.arguments import (
     add_command,
     add_option,
@@ -21,24 +25,30 @@ from modenc.cli.arguments import (
     share,
     write,
 )
-from modenc.cli.text_io import check_output, source_files
+from modenc.cli.parts import KEPT, Part, check_place, list_parts, missing_parts
+from modenc.data.formats import Row, file_format, read_file, text_in_column
+from modenc.data.text import one_line
 from modenc.errors import DataError, OptionError
-from modenc.storage import disk_errors, exclusive_lock
-
-if TYPE_CHECKING:
-    from modenc.translation import Chain
-    from modenc.translation.translate_file import Part, TranslationJob
+from modenc.provenance import TranslationRecord, read_record, write_record
+from modenc.storage import disk_errors, sync, whole_file
+from modenc.texts import normalize
+from modenc.translation import Chain, credit
+from modenc.translation.pair_filter import REASONS, FilterSettings, PairFilter, first_reason
 
 logger = logging.getLogger(__name__)
 
+UNKNOWN = "unknown"
+"""Column with the largest share of unknown words in a row's translations."""
+
 _PART_SIZE = 10_000
+_ROWS_AT_ONCE = 512
 
 
 def add_commands(commands: Any) -> None:
     """Add the command."""
     parser = add_command(commands, "translate", run)
     text = "file of text, TSV, CSV, JSONL or Parquet (plain, .gz or .zst), or a folder of such files"
-    add_shared(parser, "--input", type=Path, help=text)
+    add_shared(parser, "--input", help=text)
     text = (
         ".tsv or .tsv.gz, or a folder for parts, which a rerun completes (it exists, or its name ends in / "
         "or has no ending)"
@@ -81,8 +91,7 @@ def run(args: argparse.Namespace) -> None:
       apertium  rule-based; a program of its own (apt-get install apertium apertium-eng-spa), with a mode for
                 each direction, installed or built in --data-dir
       --model   NLLB, M2M100, MADLAD, Marian: a folder, or an id on Hugging Face
-                (pip install "modenc[translate]"). A folder that ct2-transformers-converter wrote, with the
-                tokenizer's files, is run by CTranslate2
+                (pip install "modenc[translate]")
 
     --via translates through other languages. All steps use the same --model, unless it is given once for each
     step. With apertium, each step uses the mode between its two languages, unless --mode is given once for
@@ -105,8 +114,6 @@ def run(args: argparse.Namespace) -> None:
             --model facebook/nllb-200-distilled-600M --column anchor --column positive --column negative
     """
     from modenc.languages import normalize_code
-    from modenc.translation.pair_filter import REASONS, FilterSettings, PairFilter
-    from modenc.translation.translate_file import KEPT, TranslationJob, translate_part
 
     # Options and files are checked before models are loaded, which takes minutes.
     _check(args)
@@ -118,20 +125,16 @@ def run(args: argparse.Namespace) -> None:
         unknown=not args.model,
         license=args.license,
     )
-    parts = _parts(args, job)
+    parts = list_parts(args, ".tsv", job.count)
     chain = _chain(args)
+    parts = [replace(part, made_of=describe_part(job, chain, part)) for part in parts]
     # As it was given: of languages with several scripts, models have a code for each.
     pair_filter = PairFilter(job.filters, args.source, args.target)
     counts = Counter[str](read=0, kept=0, cut=0)
     with ExitStack() as stack:
         if args.in_parts:
-            busy = DataError(
-                f"{args.output}: another process writes it; wait until it is done, or write elsewhere"
-            )
-            stack.enter_context(disk_errors(args.output, KEPT))
-            stack.enter_context(exclusive_lock(args.output, busy))
-            parts = _missing(args.output, job, chain, parts)
-        bar = stack.enter_context(progress_bar(" rows", sum(part.rows for part in parts)))
+            parts = stack.enter_context(missing_parts(args.output, parts, _made_of))
+        bar = stack.enter_context(progress_bar(" rows", sum(part.rows or 0 for part in parts)))
         for part in parts:
             counts.update(translate_part(job, chain, pair_filter, part, bar.update))
     dropped = {reason: counts[reason] for reason in REASONS if counts[reason]}
@@ -145,45 +148,16 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Check the options against each other and the disk; sets ``output`` and ``in_parts``."""
+    """Check the options against each other, see also :func:`check_place`."""
     misplaced, engine = ("mode", "data_dir"), "no --model"
     if not args.model:
         misplaced, engine = ("beams", "batch_size"), "--model"
     for name in misplaced:
         if getattr(args, name):
             raise OptionError(f"--{name.replace('_', '-')}: expected {engine} with it; leave it out")
-    word, args.output = args.output, Path(args.output)
-    output, is_folder = args.output, args.input.is_dir()
-    args.in_parts = output.is_dir() or word.endswith(("/", os.sep)) or not output.suffix
-    if args.part_size and (is_folder or not args.in_parts):
-        raise OptionError("--part-size: expected a file for --input and a folder for --output; leave it out")
-    if not args.in_parts:
-        if is_folder or not output.name.endswith((".tsv", ".tsv.gz")):
-            raise DataError(
-                f"{output}: expected an output ending in .tsv or .tsv.gz, or a folder, which a folder of "
-                "files needs; rename it"
-            )
-        check_output(output, args.input)
-    elif output.exists() and not output.is_dir():
-        raise DataError(f"{output}: expected a folder, found a file; choose another name")
-    elif not output.absolute().parent.is_dir():
-        raise DataError(f"{output.parent}: no such folder; make it, or write the output elsewhere")
-    elif output.resolve() == (args.input if is_folder else args.input.parent).resolve():
-        raise DataError(f"{output}: expected another folder than the input's; write the output elsewhere")
-
-
-def _parts(args: argparse.Namespace, job: TranslationJob) -> list[Part]:
-    """List the output files, after all rows were read and checked."""
-    from modenc.translation.translate_file import list_parts
-
-    if not args.in_parts:
-        return list_parts(job, args.input, [args.output])
-    if not args.input.is_dir():
-        outputs = (args.output / f"part-{number:05}.tsv" for number in count())
-        return list_parts(job, args.input, outputs, args.part_size or _PART_SIZE)
-    files = map(Path, source_files(str(args.input)))
-    names = ((file, f"{file.name.removesuffix('.tsv')}.tsv") for file in files)
-    return [part for file, name in names for part in list_parts(job, file, [args.output / name])]
+    check_place(args, (".tsv", ".tsv.gz"), _PART_SIZE)
+    if Path(args.input).is_dir() and not args.in_parts:
+        raise DataError(f"{args.output}: expected a folder, which a folder of files needs; add /")
 
 
 def _chain(args: argparse.Namespace) -> Chain:
@@ -198,22 +172,177 @@ def _chain(args: argparse.Namespace) -> Chain:
     return model_chain(args.model, languages, **{name: value for name, value in given.items() if value})
 
 
-def _missing(folder: Path, job: TranslationJob, chain: Chain, parts: list[Part]) -> list[Part]:
-    """Return the parts that are not in the folder yet, and remove what a killed process left.
+@dataclass(frozen=True)
+class TranslationJob:
+    """What is translated in each file.
+
+    A translation replaces the text of its column, and the original moves to ``COLUMN_SOURCE``
+    (``sentence1_en``). A column called by the source's code (``en``) keeps its text, and the translation goes
+    into a column called by the target's code; the lines of plain text are such a column.
+    """
+
+    source: str
+    """Normalized code of the texts' language."""
+    target: str
+    """Normalized code of the translations' language."""
+    columns: tuple[str, ...] = ()
+    """Columns to translate; by default the lines of plain text, and the column ``text`` of other files."""
+    filters: FilterSettings = field(default_factory=FilterSettings)
+    unknown: bool = False
+    """Whether to add the column of shares of unknown words."""
+    license: str = ""
+    """License of the texts; by default that of the record of a file that is a translation itself."""
+
+    def columns_in(self, path: Path) -> tuple[str, ...]:
+        """Return the columns to translate in a file.
+
+        Raises:
+            DataError: the file is plain text, and columns were named.
+        """
+        plain = path.is_file() and file_format(path) == ".txt"
+        if plain and self.columns:
+            raise DataError(f"{path}: plain text has no columns; leave out --column")
+        return self.columns or (self.source if plain else "text",)
+
+    def count(self, file: str) -> int:
+        """Count the rows of a file, and check them.
+
+        Raises:
+            DataError: the file cannot be read, has no rows, lacks a column, or has one that the output adds.
+        """
+        count = sum(1 for _ in _read(self, Path(file)))
+        if not count:
+            raise DataError(f"{file}: expected rows to translate, found none")
+        return count
+
+    def places(self, column: str) -> tuple[str, str]:
+        """Return the output columns of the texts of a column, and of their translations."""
+        if column == self.source:
+            return column, self.target
+        return f"{column}_{self.source}", column
+
+
+def describe_part(job: TranslationJob, chain: Chain, part: Part) -> dict[str, Any]:
+    """Describe what a part is made of: the fields of its record but those of the run."""
+    (file,) = part.files
+    before = read_record(Path(file))
+    steps = chain.describe()
+    return {
+        "translator": f"{before.translator}, then {credit(steps)}" if before else credit(steps),
+        "license": job.license or (before.license if before else ""),
+        "text": Path(file).name,
+        "source": job.source,
+        "target": job.target,
+        "steps": [*(before.steps if before else ()), *steps],
+        "columns": list(job.columns_in(Path(file))),
+        "filters": asdict(job.filters),
+        **part.made_of,
+    }
+
+
+def _made_of(path: Path) -> dict[str, Any]:
+    record = read_record(path)
+    return asdict(record) if record else {}
+
+
+def translate_part(
+    job: TranslationJob,
+    chain: Chain,
+    pair_filter: PairFilter,
+    part: Part,
+    progress: Callable[[int], object] = lambda rows: None,
+) -> Counter[str]:
+    """Translate a part; it is written whole or not at all, with its record beside it.
+
+    ``progress`` is called with the number of newly finished rows.
+
+    Returns:
+        Numbers of rows: ``read``, ``kept``, ``cut`` (longer than the model's maximum length), and dropped
+        ones by their reason, one of ``pair_filter.REASONS``.
 
     Raises:
-        DataError: the folder has other .tsv files, or a part that was made of anything else.
+        DataError: the input cannot be read, or changed meanwhile.
+        StorageError: the disk is full or read-only.
     """
-    from modenc.translation.translate_file import describe_part, is_done
+    path = Path(part.files[0])
+    rows = islice(_read(job, path), part.first, None if part.rows is None else part.first + part.rows)
+    counts, header = Counter[str](read=0, kept=0, cut=0), list[str]()
+    with disk_errors(part.path, KEPT), whole_file(part.path) as temporary:
+        with _open(temporary) as stream:
+            while batch := list(islice(rows, _ROWS_AT_ONCE)):
+                for output, reason, cut in _translate(job, chain, pair_filter, path, batch):
+                    if not header:
+                        header = list(output)
+                        stream.write(_line(header))
+                    if not reason:
+                        stream.write(_line([output[name] for name in header]))
+                    counts.update({"read": 1, reason or "kept": 1, "cut": int(cut)})
+                progress(len(batch))
+        if part.input() != part.made_of["input"]:
+            raise DataError(f"{path}: changed while it was translated; run the same command again")
+        sync(temporary)
+        record = TranslationRecord(**part.made_of, made_by=f"modenc {__version__}", counts=dict(counts))
+        # Before the output, so that the output always has a record.
+        write_record(part.path, record)
+    return counts
 
-    for leftover in folder.glob(".*.tmp-*.tsv"):
-        leftover.unlink(missing_ok=True)
-    names = {part.output.name for part in parts}
-    if others := sorted(path.name for path in folder.glob("*.tsv") if path.name not in names):
-        raise DataError(
-            f"{folder}: expected .tsv files of the present input, found {len(others)} others "
-            f"({', '.join(others[:3])}); move them away, or write to another folder"
-        )
-    missing = [part for part in parts if not is_done(part, describe_part(job, chain, part))]
-    logger.info("%s: %d of %d parts are done", folder, len(parts) - len(missing), len(parts))
-    return missing
+
+def _read(job: TranslationJob, path: Path) -> Iterator[Row]:
+    """Read the rows of a file; each has the columns of the first one, with normalized texts to translate."""
+    columns = job.columns_in(path)
+    added = {place for column in columns for place in job.places(column)} - {*columns} | (
+        {UNKNOWN} if job.unknown else set()
+    )
+    plain = path.is_file() and file_format(path) == ".txt"
+    header = list[str]()
+    for number, row in enumerate(read_file(path), start=1):
+        if plain:
+            row = {columns[0]: row["text"]}
+        header = header or list(row)
+        if different := sorted({*row} ^ {*header}):
+            raise DataError(
+                f"{path}, row {number}: expected the columns of row 1, found a difference in "
+                f"{', '.join(different)}; give each row all columns"
+            )
+        if taken := sorted(added.intersection(row)):
+            raise DataError(
+                f"{path}, row {number}: expected no column {taken[0]!r}, which is an output column; rename it"
+            )
+        texts = {
+            column: normalize(text_in_column(row, column, path, number, may_be_null=True))
+            for column in columns
+        }
+        yield row | texts
+
+
+def _translate(
+    job: TranslationJob, chain: Chain, pair_filter: PairFilter, path: Path, batch: Sequence[Row]
+) -> Iterator[tuple[dict[str, str], str, bool]]:
+    """Yield for each row the output row, the reason to drop it or "", and whether a text was cut."""
+    columns = job.columns_in(path)
+    texts = [row[column] for row in batch for column in columns]
+    results = chain.translate(texts)
+    reasons = pair_filter.check(texts, results)
+    for number, row in enumerate(batch):
+        own = slice(number * len(columns), (number + 1) * len(columns))
+        output = dict(row)
+        for column, result in zip(columns, results[own], strict=True):
+            original, translation = job.places(column)
+            output |= {original: row[column], translation: result.text}
+        if job.unknown:
+            output[UNKNOWN] = str(round(max(result.unknown for result in results[own]), 4))
+        yield output, first_reason(reasons[own]), any(result.cut for result in results[own])
+
+
+def _line(values: Sequence[str]) -> str:
+    return "\t".join(map(one_line, values)) + "\n"
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[TextIO]:
+    with ExitStack() as stack:
+        stream: Any = stack.enter_context(path.open("wb"))
+        if path.suffix == ".gz":
+            # Without time and name, so that equal rows give equal bytes.
+            stream = stack.enter_context(gzip.GzipFile("", "wb", fileobj=stream, mtime=0))
+        yield stack.enter_context(io.TextIOWrapper(stream, encoding="utf-8", newline="\n"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -43,8 +43,6 @@ RESAMPLED_METRICS: dict[str, Statistic] = {
 
 def resample_metric(metric: str, items: Items, seed: int) -> Floats:
     """Compute a metric of :data:`RESAMPLED_METRICS` on resampled ``items`` [n, k]: values [samples]."""
-    if metric == "spearman":
-        return spearman_samples(items, seed=seed)
     return bootstrap_samples(items, RESAMPLED_METRICS[metric], seed=seed)
 
 
@@ -60,47 +58,9 @@ def bootstrap_samples(items: Items, statistic: Statistic, *, seed: int, samples:
         seed: seed of the resampling.
         samples: how often to resample.
     """
-    return np.array([statistic(items[rows]) for rows in _resamples(len(items), seed, samples)])
-
-
-def spearman_samples(items: Items, *, seed: int, samples: int = SAMPLES) -> Floats:
-    """As :func:`bootstrap_samples` of :func:`modenc.evaluation.sts.mean_spearman`, many times as fast."""
-    # Items are the first axis, so that whole rows of memory are gathered and added.
-    counts = np.zeros((len(items), samples))
-    for number, rows in enumerate(_resamples(len(items), seed, samples)):
-        counts[:, number] = np.bincount(rows, minlength=len(items))
-    gold = _centered_ranks(items[:, -1], counts)
-    gold_variance = np.einsum("is,is,is->s", counts, gold, gold)
-    gold *= counts
-    total = np.zeros(samples)
-    with np.errstate(divide="ignore", invalid="ignore"):  # a constant has no correlation
-        for column in items[:, :-1].T:
-            ranks = _centered_ranks(column, counts)
-            variance = np.einsum("is,is,is->s", counts, ranks, ranks)
-            total += np.einsum("is,is->s", gold, ranks) / np.sqrt(gold_variance * variance)
-    means: Floats = total / (items.shape[1] - 1) * 100
-    return means
-
-
-def _resamples(size: int, seed: int, samples: int) -> Iterator[npt.NDArray[np.int64]]:
     rng = np.random.default_rng(seed)
-    for _ in range(samples):
-        yield rng.integers(size, size=size)
-
-
-def _centered_ranks(values: Floats, counts: Floats) -> Floats:
-    """Rank ``values`` [n] taken ``counts`` [n, samples] times: average ranks less their mean [n, samples]."""
-    _, group = np.unique(values, return_inverse=True)
-    order = np.argsort(group, kind="stable")
-    sizes = counts[order]
-    if group.max() + 1 < len(values):
-        starts = np.searchsorted(group[order], np.arange(group.max() + 1))
-        sizes = np.add.reduceat(sizes, starts, axis=0)
-    ranks = np.cumsum(sizes, axis=0)
-    ranks -= sizes / 2
-    ranks -= len(values) / 2
-    centered: Floats = ranks[group]
-    return centered
+    size = len(items)
+    return np.array([statistic(items[rng.integers(size, size=size)]) for _ in range(samples)])
 
 
 def percentile_interval(values: Floats, level: float = 0.95) -> tuple[float, float]:

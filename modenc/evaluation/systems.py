@@ -12,7 +12,6 @@ from modenc.base_model.resolve import compute_fingerprint
 from modenc.base_model.trust import checked_sentence_model, model_errors
 from modenc.encoder import ModularEncoder
 from modenc.evaluation.retrieval import Vectors
-from modenc.hub.card import Card
 
 
 class System(Protocol):
@@ -69,7 +68,7 @@ class ModularSystem:
         return vectors
 
     def describe(self) -> dict[str, Any]:
-        """Describe the base, the modules by their checksums with dev scores, and the settings."""
+        """Describe the base, the modules by their checksums, and the settings."""
         hub, settings = self.encoder.hub, self.encoder[0].cache.settings
         return {
             "kind": "modular",
@@ -82,20 +81,7 @@ class ModularSystem:
             "pooling": hub.info.pooling,
             "max_length": self.encoder.max_seq_length,
             "modules": {lang: hub.card(lang).fingerprint() for lang in hub.languages()},
-            "dev_curves": {lang: _dev_curves(hub.card(lang)) for lang in hub.languages()},
         }
-
-
-def _dev_curves(card: Card) -> dict[str, list[list[float]]]:
-    """Return stage → [step, dev score] of a language's training; scored pairs have a curve of their own."""
-    curves = {}
-    for stage, record in card.stages.items():
-        metrics = record.get("metrics", {})
-        phases = {stage: metrics, f"{stage}-scored-pairs": metrics.get("scored", {})}
-        for name, phase in phases.items():
-            if points := [[entry["step"], entry["score"]] for entry in phase.get("dev", [])]:
-                curves[name] = points
-    return curves
 
 
 class SentenceTransformerSystem:
@@ -155,15 +141,3 @@ def open_model(name: str, prompt: str | None = None, batch_size: int = 32) -> Se
             folder, options = checked_sentence_model(name)
             model = SentenceTransformer(str(folder), **options)
     return SentenceTransformerSystem(name, model, prompt=prompt, batch_size=batch_size)
-
-
-def open_hub_or_base(hub: str | None) -> System:
-    """Open a hub or, where None is given, the base me5-small alone.
-
-    Raises:
-        HubError: there is no such hub.
-        BaseModelError: the base cannot be loaded.
-    """
-    if hub is None:
-        return open_model(ME5_SMALL)
-    return ModularSystem(ModularEncoder(hub), name="hub")

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 
 # Between two checks for a disconnected client.
 _SECONDS = 1.0
-# First bytes of gzip, zstd and zlib; no JSON begins like these.
-_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 _GUARDED = ("/v1/", "/api/")
 
 _routes = APIRouter()
@@ -68,16 +65,7 @@ def make_app(batcher: Batcher, settings: ServeSettings, metrics: Metrics) -> ASG
     app.add_exception_handler(RequestValidationError, invalid_request)
     app.add_exception_handler(Exception, unexpected)
     app.add_middleware(_Gate, settings=settings, metrics=metrics)
-    if not settings.cors_origins:
-        return app
-    # Around all else: browsers ask without a key first, and errors have to be readable, too.
-    return CORSMiddleware(
-        app,
-        settings.cors_origins,
-        allow_methods=("GET", "HEAD", "POST"),
-        allow_headers=("*",),
-        expose_headers=("Retry-After",),
-    )
+    return app
 
 
 @_routes.post("/v1/embeddings")
@@ -263,8 +251,6 @@ class _Gate:
         headers = Headers(scope=scope)
         if self._settings.key_digests and scope["path"].startswith(_GUARDED):
             self._check_key(headers.get("authorization", ""))
-        if scope["method"] == "POST":
-            _check_encoding(headers)
         # A body without this header is measured while it is read.
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > self._settings.max_body:
@@ -288,11 +274,7 @@ class _Gate:
         async def limited() -> Message:
             nonlocal size
             message = await receive()
-            body = message.get("body", b"")
-            if not size and body.startswith(_COMPRESSED):
-                found = f"compressed bytes ({body[:2].hex(' ')} ...)"
-                raise ApiError(415, f"body: expected JSON, found {found}; send it uncompressed")
-            size += len(body)
+            size += len(message.get("body", b""))
             if size > self._settings.max_body:
                 raise self._too_large()
             return message
@@ -306,15 +288,4 @@ class _Gate:
             413,
             f"expected at most {most} bytes in a request, found more; send fewer texts at a time",
             headers={"Connection": "close"},
-        )
-
-
-def _check_encoding(headers: Headers) -> None:
-    given = ", ".join(headers.getlist("content-encoding"))
-    if any(coding.strip().lower() not in ("", "identity") for coding in given.split(",")):
-        raise ApiError(
-            415,
-            f"Content-Encoding: expected none or identity, found {given!r:.100}; send the body uncompressed",
-            param="Content-Encoding",
-            headers={"Accept-Encoding": "identity"},
         )

@@ -17,7 +17,9 @@ _ISSUES = {
     "model_attributes_type": "expected a JSON object, found something else; is the header 'Content-Type: "
     "application/json' there?",
     "missing": "expected a value, found null or none",
+    "extra_forbidden": "unknown field; /openapi.json lists all; leave it out",
 }
+_MOST_ISSUES = 10
 
 
 class ApiError(HTTPException):
@@ -77,21 +79,16 @@ def _text(text: str) -> str:
 async def invalid_request(request: Request, error: Exception) -> Response:
     """Make the response to a request with an invalid body; the message has all issues."""
     assert isinstance(error, RequestValidationError)
-    issues, first = [], None
-    for issue in error.errors():
-        # Besides the fields, which are in lower case, places have pydantic's names of types.
-        *outer, last = issue["loc"]
-        place = ".".join(str(part) for part in outer if isinstance(part, int) or part.islower())
-        if isinstance(last, int) or last.islower():
-            place = f"{place}.{last}"
-        place = place.removeprefix("body").removeprefix(".")
+    issues = []
+    for issue in error.errors()[:_MOST_ISSUES]:
+        place = ".".join(map(str, issue["loc"][1:]))
         message = _ISSUES.get(issue["type"], issue["msg"])
         if issue["type"] == "json_invalid":
-            message = f"expected JSON, found at character {place}: {issue['ctx']['error']}"
-            place = ""
-        first = first or place.partition(".")[0] or None
-        issues.append(f"{place or 'body'}: {message}")
-    return await http_error(request, ApiError(400, "; ".join(dict.fromkeys(issues)), param=first))
+            message, place = f"expected JSON, found at character {place}: {issue['ctx']['error']}", ""
+        issues.append((place, message))
+    messages = [f"{place or 'body'}: {message}" for place, message in issues]
+    param = next((place.partition(".")[0] for place, _ in issues if place), None)
+    return await http_error(request, ApiError(400, "; ".join(messages), param=param))
 
 
 async def unexpected(request: Request, _: Exception) -> Response:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -12,15 +11,12 @@ MAX_COMPARED = 100
 """Most texts of a comparison, since its response grows with their square."""
 
 
-_ORIGIN = re.compile(r"(?!http://.*:80$|https://.*:443$)[a-z][a-z0-9+.-]*://[a-z0-9._:\[\]-]+")
-
-
 @dataclass(frozen=True)
 class ServeSettings:
     """Limits of a server.
 
     Raises:
-        OptionError: the queue has no room for the largest request, or an origin is none.
+        OptionError: the queue has no room for the largest request.
     """
 
     name: str
@@ -39,8 +35,6 @@ class ServeSettings:
     """Most bytes of a request."""
     key_digests: tuple[bytes, ...] = ()
     """:func:`digest` of each API key; a request must have one of the keys. Empty: every request is served."""
-    cors_origins: tuple[str, ...] = ()
-    """Origins of pages whose scripts may read answers, such as ``https://app.example.org``; ``*``: all."""
 
     def __post_init__(self) -> None:
         if self.max_waiting < self.max_texts:
@@ -48,13 +42,6 @@ class ServeSettings:
                 f"--max-waiting: expected at least --max-texts ({self.max_texts}), found {self.max_waiting}; "
                 "a request of that many texts could never be taken"
             )
-        for origin in self.cors_origins:
-            if origin != "*" and not _ORIGIN.fullmatch(origin):
-                raise OptionError(
-                    "--cors-origin: expected * or an origin as browsers send it, such as "
-                    "https://app.example.org or http://localhost:3000 (lower case, no path, no slash at the "
-                    f"end, no usual port), found {origin!r:.200}"
-                )
 
 
 def digest(key: str) -> bytes:

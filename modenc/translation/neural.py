@@ -1,4 +1,4 @@
-"""Neural translation (NLLB, M2M100, MADLAD, Marian) by transformers or CTranslate2."""
+"""Neural translation (NLLB, M2M100, MADLAD, Marian) by transformers."""
 
 from __future__ import annotations
 
@@ -57,76 +57,8 @@ class LanguageTags(NamedTuple):
     """First token of the translation."""
 
 
-class NeuralStep:
-    """Translation from one language to another by a neural model; see :func:`language_tags`.
-
-    ``beams`` is the width of the beam search: 1 is greedy, and fastest.
-
-    Raises:
-        BaseModelError: the tokenizer cannot be read.
-        LanguageError: the model lacks a language.
-    """
-
-    def __init__(
-        self,
-        model: TransformersModel | CTranslate2Model,
-        source: str,
-        target: str,
-        beams: int,
-        batch_size: int,
-    ) -> None:
-        from transformers import AutoTokenizer
-
-        folder = model.tokenizer_folder
-        with model_errors(model.name, _EXPECTED):
-            # Without tokenizer.json, converting to a fast tokenizer would need more packages.
-            fast = (folder / "tokenizer.json").is_file()
-            self.tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=fast, trust_remote_code=False)
-        self.model = model
-        self.beams = beams
-        self.batch_size = batch_size
-        self.tags = language_tags(self.tokenizer, source, target, model.name)
-        tag = self.tags.target
-        self.target_id = None if tag is None else int(self.tokenizer.convert_tokens_to_ids(tag))
-        limits = (int(self.tokenizer.model_max_length), model.max_tokens or _MOST_TOKENS, _MOST_TOKENS)
-        self.max_tokens = min(limits)
-
-    def translate(self, texts: Sequence[str]) -> list[Translation]:
-        """Translate each text."""
-        tokens = self.tokenize(texts)
-        answers = self.model.generate([self.truncate(ids) for ids in tokens], self)
-        # Not every tokenizer treats language tags as special tokens.
-        kept = [[token for token in answer if token != self.target_id] for answer in answers]
-        decoded = [str(self.tokenizer.decode(ids, skip_special_tokens=True)).strip() for ids in kept]
-        return [
-            Translation(text, cut=len(ids) > self.max_tokens)
-            for text, ids in zip(decoded, tokens, strict=True)
-        ]
-
-    def describe(self) -> dict[str, Any]:
-        """Describe the model, the language tags and the settings of the search."""
-        # The batch size matters, too: the longest text of a batch limits the length of all its translations.
-        search = {"beams": self.beams, "batch_size": self.batch_size}
-        return {**self.model.description, "tags": [tag.strip() for tag in self.tags if tag], **search}
-
-    def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokenize each text to ids, with tags, without truncation."""
-        if self.tags.source is not None:
-            self.tokenizer.src_lang = self.tags.source
-        encoded = self.tokenizer([self.tags.before_text + text for text in texts], verbose=False)
-        return [list(ids) for ids in encoded["input_ids"]]
-
-    def truncate(self, tokens: list[int]) -> list[int]:
-        """Truncate a text to the model's maximum length; the end-of-text token stays at the end."""
-        return tokens if len(tokens) <= self.max_tokens else [*tokens[: self.max_tokens - 1], tokens[-1]]
-
-    def max_new_tokens(self, longest: int) -> int:
-        """Return the most tokens for the translation of a text of ``longest`` tokens."""
-        return min(self.max_tokens, 2 * longest + 20)
-
-
-class TransformersModel:
-    """A model for any number of steps, run by transformers.
+class Model:
+    """A model and its tokenizer, for any number of steps.
 
     Args:
         name: a folder, or a Hugging Face id as ``id`` or ``id@revision``.
@@ -138,11 +70,10 @@ class TransformersModel:
 
     def __init__(self, name: str) -> None:
         import torch
-        from transformers import AutoConfig, AutoModelForSeq2SeqLM
+        from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer
 
         self.name = name
         location, folder = find_model(name)
-        self.tokenizer_folder = folder
         with model_errors(name, _EXPECTED):
             self.description: dict[str, Any] = {
                 "tool": f"transformers {version('transformers')}",
@@ -151,6 +82,9 @@ class TransformersModel:
             }
             config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
             check_config(name, config)
+            # Without tokenizer.json, converting to a fast tokenizer would need more packages.
+            fast = (folder / "tokenizer.json").is_file()
+            self.tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=fast, trust_remote_code=False)
             where: str | Path = folder
             options: dict[str, Any] = {"use_safetensors": True}
             if not has_safetensors(name, folder):
@@ -162,72 +96,79 @@ class TransformersModel:
             )
         model.generation_config.max_length = None  # each call sets max_new_tokens
         self.model = model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
-        self.max_tokens: int | None = getattr(config, "max_position_embeddings", None)
+        positions = getattr(config, "max_position_embeddings", None) or _MOST_TOKENS
+        self.max_tokens = min(int(self.tokenizer.model_max_length), positions, _MOST_TOKENS)
 
-    def generate(self, inputs: Sequence[list[int]], step: NeuralStep) -> list[list[int]]:
-        """Translate texts given as token ids; batches have texts of similar lengths."""
-        order = sorted(range(len(inputs)), key=lambda i: (-len(inputs[i]), i))
+
+class NeuralStep:
+    """Translation from one language to another by a neural model; see :func:`language_tags`.
+
+    ``beams`` is the width of the beam search: 1 is greedy, and fastest.
+
+    Raises:
+        LanguageError: the model lacks a language.
+    """
+
+    def __init__(self, model: Model, source: str, target: str, beams: int, batch_size: int) -> None:
+        self.model = model
+        self.beams = beams
+        self.batch_size = batch_size
+        self.tags = language_tags(model.tokenizer, source, target, model.name)
+        tag = self.tags.target
+        self.target_id = None if tag is None else int(model.tokenizer.convert_tokens_to_ids(tag))
+
+    def translate(self, texts: Sequence[str]) -> list[Translation]:
+        """Translate each text; batches have texts of similar lengths."""
+        tokens = self.tokenize(texts)
+        order = sorted(range(len(texts)), key=lambda i: (-len(tokens[i]), i))
         found: dict[int, list[int]] = {}
-        for first in range(0, len(order), step.batch_size):
-            batch = order[first : first + step.batch_size]
-            found |= zip(batch, self._generate([inputs[i] for i in batch], step), strict=True)
-        return [found[i] for i in range(len(inputs))]
+        for first in range(0, len(order), self.batch_size):
+            batch = order[first : first + self.batch_size]
+            found |= zip(batch, self._generate([self.truncate(tokens[i]) for i in batch]), strict=True)
+        return [self._read(found[i], tokens[i]) for i in range(len(texts))]
 
-    def _generate(self, batch: list[list[int]], step: NeuralStep) -> list[list[int]]:
+    def describe(self) -> dict[str, Any]:
+        """Describe the model, the language tags and the settings of the search."""
+        # The batch size matters, too: the longest text of a batch limits the length of all its translations.
+        search = {"beams": self.beams, "batch_size": self.batch_size}
+        return {**self.model.description, "tags": [tag.strip() for tag in self.tags if tag], **search}
+
+    def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokenize each text to ids, with tags, without truncation."""
+        if self.tags.source is not None:
+            self.model.tokenizer.src_lang = self.tags.source
+        encoded = self.model.tokenizer([self.tags.before_text + text for text in texts], verbose=False)
+        return [list(ids) for ids in encoded["input_ids"]]
+
+    def truncate(self, tokens: list[int]) -> list[int]:
+        """Truncate a text to the model's maximum length; the end-of-text token stays at the end."""
+        most = self.model.max_tokens
+        return tokens if len(tokens) <= most else [*tokens[: most - 1], tokens[-1]]
+
+    def _generate(self, batch: list[list[int]]) -> list[list[int]]:
         import torch
 
+        model = self.model.model
         longest = max(map(len, batch))
-        padded = [ids + [step.tokenizer.pad_token_id] * (longest - len(ids)) for ids in batch]
+        padded = [ids + [self.model.tokenizer.pad_token_id] * (longest - len(ids)) for ids in batch]
         mask = [[1] * len(ids) + [0] * (longest - len(ids)) for ids in batch]
         with torch.inference_mode():
-            generated = self.model.generate(
-                input_ids=torch.tensor(padded, device=self.model.device),
-                attention_mask=torch.tensor(mask, device=self.model.device),
-                num_beams=step.beams,
+            generated = model.generate(
+                input_ids=torch.tensor(padded, device=model.device),
+                attention_mask=torch.tensor(mask, device=model.device),
+                num_beams=self.beams,
                 do_sample=False,
-                max_new_tokens=step.max_new_tokens(longest),
-                **({} if step.target_id is None else {"forced_bos_token_id": step.target_id}),
+                max_new_tokens=min(self.model.max_tokens, 2 * longest + 20),
+                **({} if self.target_id is None else {"forced_bos_token_id": self.target_id}),
             )
         tokens: list[list[int]] = generated.tolist()
         return tokens
 
-
-class CTranslate2Model:
-    """As :class:`TransformersModel`, run by CTranslate2, which is faster on CPUs and may have 8 bits.
-
-    ``name`` is a folder that ``ct2-transformers-converter`` wrote, with the tokenizer's files.
-    """
-
-    max_tokens: int | None = None
-
-    def __init__(self, name: str) -> None:
-        require_extra("translate", "ctranslate2", "sentencepiece")
-        import ctranslate2
-        import torch
-
-        self.name = name
-        location, self.tokenizer_folder = find_model(name)
-        with model_errors(name, _EXPECTED):
-            self.description: dict[str, Any] = {
-                "tool": f"ctranslate2 {version('ctranslate2')}",
-                "name": _public_name(location),
-                "data": model_fingerprint(self.tokenizer_folder),
-            }
-            threads = torch.get_num_threads()
-            self.translator = ctranslate2.Translator(location, device="auto", intra_threads=threads)
-
-    def generate(self, inputs: Sequence[list[int]], step: NeuralStep) -> list[list[int]]:
-        """Translate texts given as token ids; the library sorts them into batches."""
-        target = step.tags.target
-        results = self.translator.translate_batch(
-            [step.tokenizer.convert_ids_to_tokens(ids) for ids in inputs],
-            target_prefix=None if target is None else [[target]] * len(inputs),
-            beam_size=step.beams,
-            max_batch_size=step.batch_size,
-            max_input_length=0,
-            max_decoding_length=step.max_new_tokens(max(map(len, inputs))),
-        )
-        return [step.tokenizer.convert_tokens_to_ids(result.hypotheses[0]) for result in results]
+    def _read(self, answer: list[int], tokens: list[int]) -> Translation:
+        # Not every tokenizer treats language tags as special tokens.
+        kept = [token for token in answer if token != self.target_id]
+        text = str(self.model.tokenizer.decode(kept, skip_special_tokens=True)).strip()
+        return Translation(text, cut=len(tokens) > self.model.max_tokens)
 
 
 def language_tags(tokenizer: Any, source: str, target: str, model: str) -> LanguageTags:
@@ -276,7 +217,7 @@ def model_chain(
     """Make a chain of neural models; each model is loaded once, also if it is used in several steps.
 
     Args:
-        models: one for all steps, or one for each; folders with ``model.bin`` are run by CTranslate2.
+        models: one for all steps, or one for each.
         languages: two or more codes, or tags of the models.
         beams: width of the beam search.
         batch_size: texts in a batch.
@@ -292,10 +233,7 @@ def model_chain(
         raise DataError(
             f"expected one --model, or one for each of the {len(pairs)} steps; found {len(models)}"
         )
-    loaded = {
-        name: (CTranslate2Model if (Path(name) / "model.bin").is_file() else TransformersModel)(name)
-        for name in dict.fromkeys(models)
-    }
+    loaded = {name: Model(name) for name in dict.fromkeys(models)}
     names = models if len(models) == len(pairs) else [*models] * len(pairs)
     return Chain(
         tuple(

@@ -81,26 +81,6 @@ def searched(languages, data, results, tiny_hub):
     return data / "both" / "results"
 
 
-@pytest.fixture(scope="module")
-def classified(languages, data, results, tiny_hub):
-    """Results of a suite that has SIB, too."""
-    sib = data / "sib"
-    sib.mkdir()
-    shutil.copytree(data, sib, dirs_exist_ok=True, ignore=shutil.ignore_patterns("sib", "results", "both"))
-    for lang in ("en", "az", "kk"):
-        texts = tiny_models.sentences(lang)[:COUNT]
-        rows = [f"{text}\t{number}\t{number % 3}" for number, text in enumerate(texts)]
-        (sib / f"sib.{lang}.tsv").write_text("\n".join(["text\tid\tlabel", *rows]) + "\n")
-    parts = {part: "sib.{lang}.tsv" for part in ("train", "dev")}
-    tasks = [
-        task("sib", "multiway_bitext", "sib.{lang}.tsv", languages=["en", "az", "kk"]),
-        task("sib", "classification", "sib.{lang}.tsv", languages=["en", "kk"], **parts),
-    ]
-    (sib / "eighteen.toml").write_text("".join([*SUITES["eighteen"], *tasks]))
-    _run(languages, sib, tiny_hub)
-    return sib / "results"
-
-
 def _rows(table):
     lines = [line for line in table.splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
@@ -147,59 +127,6 @@ def test_search_column_prefers_questions_and_its_means_are_in_the_section(langua
     assert any(line.startswith("| Search across, nDCG@10 | 2 |") for line in lines)
 
 
-def test_topics_and_translations_of_sib_have_columns(languages, tables, classified):
-    stored = languages.Stored.load(classified)
-    _, rows = _rows(tables.readme_table(stored))
-    base, ours = (system.value("sib.accuracy.kk") for system in (stored.base, stored.modules["align"]))
-    assert rows["Kazakh (kk)"]["topics, %"] == f"{base:.1f} → {ours:.1f}"
-    assert rows["Azerbaijani (az)"]["topics, %"] == "–"
-    pairs = [f"sib.xsim_error_cosine.{pair}" for pair in ("en-az", "az-kk")]
-    base, ours = (system.mean(pairs).value for system in (stored.base, stored.modules["align"]))
-    assert rows["Azerbaijani (az)"]["missed, SIB, %"] == f"{base:.1f} → {ours:.1f}"
-
-
-def test_peers_are_beside_base_and_modules_on_the_same_languages(languages, tables, results, tmp_path):
-    stored = languages.Stored.load(results)
-    assert tables.peer_table(stored, tmp_path / "peers.toml") == ""
-    (tmp_path / "peers.toml").write_text(
-        """
-source = "made up"
-read = "today"
-note = "nothing"
-base = { parameters = 118, without_embeddings = 21 }
-[[model]]
-name = "large"
-parameters = 560
-without_embeddings = 304
-stsb = { en = 87.3, az = 70.0, de = 84.3 }
-[[model]]
-name = "small"
-parameters = 20
-without_embeddings = 10
-stsb = { az = 60.0 }
-"""
-    )
-    headings, rows = _rows(tables.peer_table(stored, tmp_path / "peers.toml"))
-    assert headings == ["similarity within", "parameters", "en", "az", "mean"]  # the hub has no German
-    base, ours, large, small = rows.values()
-    assert (base["parameters"], large["parameters"]) == ("118 (21)", "560 (304)")
-    assert ours["az"] == f"{stored.modules['align'].value('stsb.spearman.az'):.1f}"
-    assert (small["en"], small["mean"]) == ("–", "60.0")
-    assert all(row["mean"] == row["az"] for row in rows.values())
-
-
-def test_worse_languages_are_named_from_the_figures(languages, tables, results):
-    stored = languages.Stored.load(results)
-    base, modules = stored.base, stored.modules["align"]
-    worse = modules.change(base, ["stsb.spearman.az"])
-    keys = ["stsb.spearman.en", "stsb.spearman.az"]
-    found = [(tables.short(key), modules.change(base, [key])) for key in keys]
-    assert all((name in tables.named(found, 1)) == (figure.value < 0) for name, figure in found)
-    assert tables.named([("az", worse)], -1 if worse.value < 0 else 1) == "none of 1"
-    assert modules.change(modules, keys).value == 0
-    assert not modules.change(modules, keys).sure
-
-
 def test_write_pages_gives_the_same_pages_and_picture_each_time(languages, searched, monkeypatch, capsys):
     root = searched.parent
     (root / "docs").mkdir()
@@ -219,15 +146,6 @@ def test_write_pages_gives_the_same_pages_and_picture_each_time(languages, searc
     assert b"\nold\n" not in written[0][0] + written[0][1]
 
 
-def test_write_table_names_a_page_without_a_place_for_it(tables, tmp_path):
-    page = tmp_path / "page.md"
-    with pytest.raises(SystemExit, match=r"page\.md: expected a page, found none to read"):
-        tables.write_table(page, "| |", "<begin>", "<end>")
-    page.write_text("<begin>")
-    with pytest.raises(SystemExit, match=r"expected the lines '<begin>' and '<end>'"):
-        tables.write_table(page, "| |", "<begin>", "<end>")
-
-
 def test_what_is_stored_is_not_measured_again(languages, data, results, tiny_hub, monkeypatch):
     monkeypatch.setattr(languages, "run_suite", lambda *_, **__: pytest.fail("measured again"))
     _run(languages, data, tiny_hub)
@@ -240,26 +158,6 @@ def test_missing_files_are_named(languages, data, tiny_hub, tmp_path, capsys):
     with pytest.raises(SystemExit, match="2"):
         _run(languages, tmp_path / "data", tiny_hub)
     assert re.search(r"found 2 missing:\n  sts.ug.tsv .*\n  bitext.az.tsv", capsys.readouterr().err)
-
-
-@pytest.mark.parametrize(("option", "value"), [("--suite", "eighten"), ("--hub", "nowhere")])
-def test_what_cannot_be_used_is_one_line(languages, data, tiny_hub, capsys, option, value):
-    with pytest.raises(SystemExit, match="2"):
-        _run(languages, data, tiny_hub, option, value)
-    error = capsys.readouterr().err
-    assert value in error
-    assert "Traceback" not in error
-    assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize("words", [["--suite", "small"], ["--hub", "mine"], ["--compute", "bf16"]])
-def test_a_trial_does_not_replace_published_figures(languages, monkeypatch, capsys, words):
-    monkeypatch.setattr(languages, "measure", lambda _: pytest.fail("measured"))
-    monkeypatch.setattr(languages, "write_pages", lambda _: pytest.fail("written"))
-    monkeypatch.setattr(sys, "argv", ["languages", "--data", "data", *words])
-    with pytest.raises(SystemExit, match="2"):
-        languages.main()
-    assert f"expected --results DIR with {words[0]}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -68,14 +68,3 @@ def test_reproduce_trains_full_variants_as_one_model(reproduce, called, tmp_path
     assert evaluated[1:5] == ("--model", model, "--suite", "captions")
     stored = reproduce.load_results(tmp_path / "results" / "captions_full_m" / "seed-14")
     assert (stored.name, stored.about["system"]["model"]) == ("captions_full_m", "captions_full_m")
-
-
-def test_reproduce_refuses_overrides_of_published_runs_and_unknown_variants(reproduce, monkeypatch, capsys):
-    for words, message in (
-        (["run.threads=1"], "overrides are for trials"),
-        (["--only", "mod_x"], "found mod_x"),
-    ):
-        monkeypatch.setattr(sys, "argv", ["reproduce", "--data", "D", *words])
-        with pytest.raises(SystemExit, match="2"):
-            reproduce.main()
-        assert message in capsys.readouterr().err

@@ -15,7 +15,6 @@ import pytest
 from tiny_models import sentences
 
 from modenc.cli import encode as encode_verb
-from modenc.cli import encode_parts
 from modenc.cli.main import main
 from modenc.encoder import ModularEncoder
 
@@ -95,7 +94,7 @@ def _replace_kk(hub):
 @pytest.mark.parametrize("at_once", [1, 5, 4096])
 @pytest.mark.parametrize("suffix", [".npy", ".parquet"])
 def test_a_file_has_a_row_for_each_text(encode, texts, expected, tmp_path, monkeypatch, suffix, at_once):
-    monkeypatch.setattr(encode_parts, "_TEXTS_AT_ONCE", at_once)
+    monkeypatch.setattr(encode_verb, "_TEXTS_AT_ONCE", at_once)
     output = tmp_path / f"v{suffix}"
     assert encode(texts, output) == 0
     found = _vectors(output)
@@ -183,12 +182,12 @@ def test_a_rerun_encodes_new_files_of_a_folder(encode, folder, tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda texts, hub: os.utime(texts, ns=(0, 0)), "found input {'texts.txt': ["),
-        (lambda texts, hub: texts.write_text("One\n") and None, "instead of {'texts.txt': [4, "),
+        (lambda texts, hub: os.utime(texts, ns=(0, 0)), "found input {'files': {'texts.txt': ["),
+        (lambda texts, hub: texts.write_text("One\n") and None, "instead of {'files': {'texts.txt': [4, "),
         (lambda texts, hub: _replace_kk(hub), "found modules '"),
         (["--no-align"], "found align True instead of False"),
         (["--prompt-name", "document"], "found prompt_name None instead of 'document'"),
-        (["--part-size", "4"], "found part_size 5 instead of 4"),
+        (["--part-size", "4"], "'rows': [0, 5]} instead of {"),
         (["--normalize", "--truncate-dim", "8"], "found normalize False instead of True, truncate_dim None"),
         (["--compute", "bf16"], "found compute 'fp32' instead of 'bf16'"),
     ],
@@ -213,17 +212,17 @@ def test_other_parquet_files_in_the_folder_are_refused(encode, texts, folder, tm
     assert encode(folder, tmp_path / "out") == 0
     (folder / "c.tsv").unlink()
     assert encode(folder, tmp_path / "out") == 2
-    assert "out: expected Parquet files of the present input, found 1 others (c.tsv.parquet); move them" in (
+    assert "out: expected .parquet files of the present input, found 1 others (c.tsv.parquet); move them" in (
         capsys.readouterr().err
     )
     (tmp_path / "other").mkdir()
     for content in (b"", b"PAR1"):
         (tmp_path / "other" / "part-00000.parquet").write_bytes(content)
         assert encode(texts, tmp_path / "other") == 2
-        assert "found a file that modenc encode did not write" in capsys.readouterr().err
+        assert "found a file that modenc did not write" in capsys.readouterr().err
     pq.write_table(pa.table({"text": ["a"]}), tmp_path / "other" / "part-00000.parquet")
     assert encode(texts, tmp_path / "other") == 2
-    assert "found a file that modenc encode did not write" in capsys.readouterr().err
+    assert "found a file that modenc did not write" in capsys.readouterr().err
 
 
 def test_two_files_for_one_part_are_refused(encode, folder, tmp_path, capsys):
@@ -266,7 +265,7 @@ def test_an_input_or_hub_that_changes_meanwhile_is_not_mixed(
 
         patch.setattr(encode_verb, "open_encoder", growing)
         assert encode(texts, tmp_path / output) == 2
-    assert "{'texts.txt': [10, " in capsys.readouterr().err
+    assert "{'files': {'texts.txt': [10, " in capsys.readouterr().err
     assert not list(tmp_path.glob("**/*v.*")) + list(tmp_path.glob("out/*.parquet"))
     with monkeypatch.context() as patch:  # of a language that is not used
         _before_each_call(patch, lambda _: hub_copy.remove("az"))
@@ -283,7 +282,7 @@ def test_a_full_disk_leaves_what_was_there_and_no_half_file(
     def full(path):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(encode_parts, "sync", full)
+    monkeypatch.setattr(encode_verb, "sync", full)
     if output == "out":
         assert encode(texts, tmp_path / "new") == 2
         assert [path.name for path in (tmp_path / "new").iterdir()] == [".lock"]
@@ -475,18 +474,8 @@ def test_a_table_of_a_header_alone_is_refused_without_its_columns(encode, tmp_pa
     assert not (tmp_path / "v.npy").exists()
 
 
-@pytest.mark.parametrize(
-    ("line", "found"), [('{"text": null}', "null"), ('{"text": 5}', "5"), ('{"text": true}', "true")]
-)
-def test_json_that_is_no_text_is_refused_with_its_line(encode, tmp_path, capsys, line, found):
-    (tmp_path / "t.jsonl").write_text(f'{{"text": "a", "n": 1}}\n{line}\n')
-    assert encode(tmp_path / "t.jsonl", tmp_path / "v.npy") == 2
-    assert f"t.jsonl, line 2: expected a text in 'text', found {found}" in capsys.readouterr().err
-    assert not (tmp_path / "v.npy").exists()
-
-
 def test_a_refused_text_is_numbered_in_the_file(encode, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(encode_parts, "_TEXTS_AT_ONCE", 2)
+    monkeypatch.setattr(encode_verb, "_TEXTS_AT_ONCE", 2)
     lines = ["The children are reading."] * 7 + ["Das Wetter ist heute wirklich schön in Berlin."]
     (tmp_path / "t.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     for output, options in (("v.npy", []), ("out", ["--part-size", "5"])):
@@ -496,7 +485,7 @@ def test_a_refused_text_is_numbered_in_the_file(encode, tmp_path, monkeypatch, c
 
 @pytest.mark.parametrize("output", ["v.npy", "out"])
 def test_texts_that_are_cut_are_counted_in_the_summary(encode, tmp_path, monkeypatch, caplog, output):
-    monkeypatch.setattr(encode_parts, "_TEXTS_AT_ONCE", 2)
+    monkeypatch.setattr(encode_verb, "_TEXTS_AT_ONCE", 2)
     (tmp_path / "long.txt").write_text("a small child reads " * 60 + "\n" + "short\n" * 9 + "one two " * 200)
     with caplog.at_level("INFO"):
         assert encode(tmp_path / "long.txt", tmp_path / output) == 0
@@ -526,14 +515,3 @@ def test_progress_moves_with_each_batch(encode, texts, tmp_path, monkeypatch):
     monkeypatch.setattr(encode_verb, "progress_bar", lambda *given: moves.append(given) or nullcontext(bar))
     assert encode(texts, tmp_path / "v.npy", "--batch-size", "5") == 0
     assert moves == [(" texts", 12), 5, 5, 2]
-
-
-@pytest.mark.slow
-def test_as_a_process_of_its_own(tiny_hub, texts, tmp_path):
-    words = ["--hub", tiny_hub.path, "--input", texts, "--output", tmp_path / "v.npy"]
-    command = [sys.executable, "-m", "modenc.cli", "encode", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ""
-    assert "12 vectors of 32 numbers" in done.stderr
-    assert "12/12" not in done.stderr  # no progress where nobody watches

@@ -7,7 +7,6 @@ import tiny_models
 from tiny_suites import columns, task
 
 from modenc.cli.main import main
-from modenc.evaluation.suite import load_suite
 
 SUITE = 'description = "two languages"\n' + "".join(
     [
@@ -106,8 +105,3 @@ def test_all_missing_files_are_told_of_at_once_and_first(suite, tmp_path, capsys
     error = capsys.readouterr().err
     assert "found 2 missing:\n  sts.kk.tsv (task sim)\n  bitext.tsv (task bi)\n" in error
     assert "or set optional = true for their tasks" in error
-
-
-def test_a_suite_needs_no_description(suite):
-    suite.write_text(suite.read_text().replace('description = "two languages"\n', ""))
-    assert load_suite(suite).description == ""

@@ -115,25 +115,10 @@ def test_search_without_something_to_search(tiny_hub, tmp_path, capsys, query, l
     assert message in capsys.readouterr().err
 
 
-def test_unknown_language_is_explained(tiny_hub, texts, capsys):
-    words = ["--hub", str(tiny_hub.path), "--input", str(texts), "--lang", "kazak"]
-    assert main(["search", "a", *words]) == 2
-    assert "kazak" in capsys.readouterr().err
-
-
 def test_a_size_below_one_is_refused(tiny_hub, texts, capsys):
     with pytest.raises(SystemExit):
         main(["search", "a", "--hub", str(tiny_hub.path), "--input", str(texts), "--top", "0"])
     assert "expected 1 to 2147483647, found 0" in capsys.readouterr().err
-
-
-def test_search_as_json(tiny_hub, texts, capsys):
-    query = sentences("kk")[1]
-    words = ["search", query, "--hub", str(tiny_hub.path), "--input", str(texts), "--top", "2", "--json"]
-    assert main(words) == 0
-    best, _ = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert (best["language"], best["text"]) == ("kk", query)
-    assert best["score"] == pytest.approx(1)
 
 
 def test_search_never_finds_blank_lines(tiny_hub, tmp_path, capsys):

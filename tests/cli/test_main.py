@@ -71,14 +71,6 @@ def test_nouns_take_the_options_of_all(words):
     assert parse(words.split()).log_level == "ERROR"
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_one_thing_has_one_name(name):
-    options = {option for action in ALL[name]._actions for option in action.option_strings}
-    assert not options & {"--in", "--out", "--licence", "--language", "--languages"}
-    assert ("-i" in options) == ("--input" in options)
-    assert ("-o" in options) == ("--output" in options)
-
-
 @pytest.mark.parametrize(
     ("words", "text"), [([], "COMMAND ..."), (["hub"], "modenc hub"), (["recipe"], "copy")]
 )

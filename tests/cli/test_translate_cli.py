@@ -180,23 +180,14 @@ def test_a_rerun_translates_only_the_missing_parts(translate, ten_lines, tmp_pat
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            ("--max-unknown", "0.5"),
-            "expected a part of the present input, engine and .* in filters;",
-        ),
-        (
-            ("--mode", "spa-eng"),
-            "found a difference in translator, steps; write to another folder, or delete",
-        ),
-        (("--part-size", "4"), "found a difference in input; write"),
-        (("--part-size", "100"), r"found 3 others \(part-00001.tsv, part-00002.tsv, part-00003.tsv\); move"),
+        (("--max-unknown", "0.5"), "expected a part of the present .*, found filters"),
+        (("--mode", "spa-eng"), "found translator .*, steps .*; write to another folder, or delete"),
+        (("--part-size", "4"), r"found input .*'rows': \[0, 3\]\} instead of"),
     ],
 )
 def test_parts_of_anything_else_are_refused(translate, ten_lines, tmp_path, capsys, change, message):
     options = ("--part-size", "3", "--no-language-check")
     assert translate(ten_lines, tmp_path / "parts", *options) == 0
-    if "100" not in change:
-        (tmp_path / "parts" / "part-00003.tsv").unlink()
     assert translate(ten_lines, tmp_path / "parts", *options, *change) == 2
     assert re.search(message, capsys.readouterr().err)
 
@@ -251,19 +242,6 @@ def test_what_is_wrong_is_said(translate, table, tmp_path, capsys, options, mess
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--max-unknown", "2"), "--max-unknown: expected 0 to 1, found 2"),
-        (("--max-length-ratio", "0.5"), "--max-length-ratio: expected 1 to 1000, found 0.5"),
-    ],
-)
-def test_numbers_that_cannot_be(translate, table, tmp_path, capsys, words, message):
-    with pytest.raises(SystemExit, match="2"):
-        translate(table, tmp_path / "o.tsv", *words)
-    assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     ("source", "output", "message"),
     [
         ("sts.tsv", "o.csv", "expected an output ending in .tsv or .tsv.gz, or a folder"),
@@ -310,4 +288,4 @@ def test_a_neural_model_from_end_to_end(table, tmp_path, capsys):
     shutil.rmtree(model)
     tiny_translators.save_tiny_marian(model, (">>kaz<<", ">>uzb_Latn<<", ">>tur<<"))
     assert main(["translate", "-i", source, "-o", str(tmp_path / "parts"), *words]) == 2
-    assert "found a difference in steps; write to another folder" in capsys.readouterr().err
+    assert "found steps [{" in capsys.readouterr().err

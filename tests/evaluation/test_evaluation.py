@@ -40,16 +40,6 @@ def test_one_system_is_enough_and_nothing_is_written(files, tiny_bert):
     assert {path.name for path in files.iterdir()} == {"suite.toml", "sts.kk.tsv"}
 
 
-def test_two_systems_of_one_name(files, tiny_hub):
-    with pytest.raises(DataError, match="different names, found tiny-modular, tiny-modular; rename a folder"):
-        evaluate([tiny_hub.path, tiny_hub.path], files / "suite.toml", files)
-
-
-def test_no_folder_of_data(files, tiny_hub):
-    with pytest.raises(DataError, match="expected the folder of the suite's files, found none; name another"):
-        evaluate(tiny_hub.path, files / "suite.toml", files / "nowhere")
-
-
 def test_no_folder_for_results(files, tiny_hub):
     (files / "taken").touch()
     with pytest.raises(DataError, match="taken: expected a folder for results, found a file; name another"):

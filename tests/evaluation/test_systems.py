@@ -57,11 +57,6 @@ def test_a_model_in_safetensors_is_evaluated(model, opened):
     assert not opened
 
 
-def test_a_base_without_modules_is_evaluated(tiny_bert):
-    means = SentenceTransformer(modules=[Transformer(str(tiny_bert)), Pooling(32, "mean")], device="cpu")
-    assert np.allclose(open_model(str(tiny_bert)).encode(TEXTS, "en"), means.encode(TEXTS), atol=1e-6)
-
-
 def test_a_hub_gives_the_vectors_of_its_encoder(tiny_hub):
     vectors = open_model(str(tiny_hub.path)).encode(TEXTS, "en")
     assert np.allclose(vectors, ModularEncoder(tiny_hub.path).encode(TEXTS), atol=1e-5)
@@ -72,14 +67,6 @@ def test_a_model_in_pickles_is_refused(model, opened, module):
     pickled(model / module / "model.safetensors")
     with pytest.raises(BaseModelError, match=r"has no safetensors .* modenc reads no pickles"):
         open_model(str(model))
-    assert not opened
-
-
-def test_a_base_in_pickles_is_refused(tiny_xlmr, tmp_path, opened):
-    folder = shutil.copytree(tiny_xlmr, tmp_path / "base")
-    pickled(folder / "model.safetensors")
-    with pytest.raises(BaseModelError, match=r"has no safetensors .* modenc reads no pickles"):
-        open_model(str(folder))
     assert not opened
 
 

@@ -1,12 +1,10 @@
 """OpenVINO in 8-bit integers: what is an integer in it, and the texts that its ranges come from."""
 
-import json
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer
 
 import modenc
 from modenc.base_model import resolve_base
@@ -74,13 +72,3 @@ def test_texts_are_drawn_as_often_as_the_vocabulary_says(tiny_xlmr, tiny_bert):
         texts = [text for batch in _sample_texts(tokenizer) for text in batch]
         assert texts == [text for batch in _sample_texts(tokenizer) for text in batch]
         assert len(set(texts)) > 300
-
-
-def test_texts_are_drawn_whatever_the_vocabulary_says(tiny_xlmr):
-    tokenizer = resolve_base(str(tiny_xlmr)).load_tokenizer()
-    content = json.loads(tokenizer.backend_tokenizer.to_str())
-    for row in content["model"]["vocab"]:
-        row[1] = -1e6 if row[0] != "▁a" else 1e6
-    tokenizer._tokenizer = Tokenizer.from_str(json.dumps(content))
-    assert np.isfinite(_frequencies(tokenizer)).all()
-    assert _frequencies(tokenizer).sum() == pytest.approx(1)

@@ -1,9 +1,9 @@
 import pytest
 
+from modenc.cli.translate import TranslationJob
 from modenc.errors import DataError
 from modenc.translation import Translation
 from modenc.translation.pair_filter import FilterSettings, PairFilter, first_reason
-from modenc.translation.translate_file import TranslationJob, list_parts
 
 EN = "The teacher reads a new book in the library every morning."
 KK = "Мұғалім күн сайын таңертең кітапханада жаңа кітапты оқиды."
@@ -58,16 +58,15 @@ def test_columns_called_by_the_language_keep_their_text(tmp_path):
         with pytest.raises(
             DataError, match=f"row 1: expected no column '{taken}', which is an output column"
         ):
-            list_parts(job, source, [tmp_path / "o.tsv"])
+            job.count(str(source))
 
 
 def test_rows_have_the_columns_of_the_first_one(tmp_path):
     source = tmp_path / "t.jsonl"
     source.write_text('{"text": "a", "n": 1}\n{"n": 2, "text": "b"}\n')
-    (part,) = list_parts(TranslationJob("en", "kk"), source, [tmp_path / "o.tsv"])
-    assert part.rows == 2
+    assert TranslationJob("en", "kk").count(str(source)) == 2
     source.write_text('{"text": "a"}\n{"text": "b", "n": 1}\n')
     with pytest.raises(
         DataError, match="row 2: expected the columns of row 1, found a difference in n; give"
     ):
-        list_parts(TranslationJob("en", "kk"), source, [tmp_path / "o.tsv"])
+        TranslationJob("en", "kk").count(str(source))
