@@ -193,7 +193,16 @@ def test_the_pivot_itself_does_not_learn_from_the_pivot(copied):
 
 UNREAD = {
     # By stage 2: these are the adapter's, or stage 4's own.
-    *("partners", "dropout", "reduction_factor", "optimizer", "max_length", "keep_weight", "strength"),
+    *(
+        "start",
+        "partners",
+        "dropout",
+        "reduction_factor",
+        "optimizer",
+        "max_length",
+        "keep_weight",
+        "strength",
+    ),
 }
 
 
