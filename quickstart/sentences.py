@@ -1,4 +1,4 @@
-"""The same six sentences in the eighteen languages whose modules ship with modenc."""
+"""The same six sentences in eighteen of the languages whose modules ship with modenc."""
 
 SENTENCES: dict[str, tuple[str, ...]] = {
     "en": (

@@ -52,7 +52,11 @@ from modenc.training.tokenizers import tokens_per_sentence
 
 logger = logging.getLogger(__name__)
 
-_KINDS_OF_ENCODING = ("text", "paraphrases", "scored_pairs", "passages")
+# Stage → kinds of data that an adapter may have learned from which the stage can start from.
+_KINDS = {
+    "sentence_encoding": ("text", "paraphrases", "scored_pairs", "passages"),
+    "alignment": ("parallel", "cross_paraphrases", "cross_scored_pairs", "passages"),
+}
 _PACKAGES = ("modenc", "torch", "transformers", "sentence-transformers", "peft", "adapters", "deepfocus")
 
 
@@ -171,15 +175,16 @@ def _sources(hub: Hub, stage: Stage, records: Mapping[str, StageRecord]) -> list
         for rows in stage.data.used_by(name)
         for source in rows.sources
     }
-    start = stage.plan.sentence_encoding.start
-    if "sentence_encoding" in records and start != FRESH:
-        # The copied adapter comes with its own sources, here all that its language has of such kinds.
-        copied = {
-            (entry["role"], entry["source"]): entry
-            for entry in hub.card(start).data
-            if entry["role"] in _KINDS_OF_ENCODING
-        }
-        sources = copied | sources
+    for name, kinds in _KINDS.items():
+        start = getattr(stage.plan, name).start
+        if name in records and start != FRESH:
+            # The adapter comes with its own sources, here all that its language has of such kinds.
+            copied = {
+                (entry["role"], entry["source"]): entry
+                for entry in hub.card(start).data
+                if entry["role"] in kinds
+            }
+            sources = copied | sources
     return list(sources.values())
 
 

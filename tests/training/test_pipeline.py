@@ -229,6 +229,8 @@ def test_alignment_can_start_from_another_languages(copied):
     hub = Hub.open(copied.parent / "hub")
     kazakh, own = (load_file(hub.layout(lang).root / "cla/adapter.safetensors") for lang in ("kk", "ky"))
     assert all(torch.equal(kazakh[name], own[name]) for name in kazakh)
+    sources = {entry["source"] for entry in hub.card("ky").data}
+    assert {"parallel.kk.tsv", "parallel.ky.tsv"} <= sources
     other_width = [*overrides, "languages.ky.alignment.reduction_factor=2"]
     with pytest.raises(RecipeError, match=r"alignment.reduction_factor: expected 4, as the adapter in "):
         train(load_recipe(copied, other_width), languages=["ky"])
