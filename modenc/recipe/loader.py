@@ -289,8 +289,8 @@ def _plans(
         encoding = replace(plan.sentence_encoding, start=_start(plan, "sentence_encoding", issues))
         alignment = replace(plan.alignment, start=_start(plan, "alignment", issues))
         emma_x = replace(plan.emma_x, warmup_languages=_warmup_languages(plan, own, issues))
-        plan = replace(plan, data=_with_records(plan), run=run, emma_x=emma_x)
-        plan = replace(plan, sentence_encoding=encoding, alignment=alignment)
+        sections = {"sentence_encoding": encoding, "alignment": alignment, "emma_x": emma_x, "run": run}
+        plan = replace(plan, data=_with_records(plan), **sections)
         plans[lang] = _as_pivot(plan, own_table, issues) if lang == header.pivot else plan
         found += [(lang, issue) for issue in issues]
     return plans
@@ -384,8 +384,8 @@ def _training_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, Lan
         if lang in waiting:
             circle = " and ".join(sorted(waiting[waiting.index(lang) :]))
             raise RecipeError(
-                f"start: {circle} wait for each other; set one of them to {FRESH!r}"
-                " (or leave it out of emma_x.warmup_languages)"
+                f"sentence_encoding.start, alignment.start: {circle} wait for each other; set one of them to "
+                f"{FRESH!r} (or leave it out of emma_x.warmup_languages)"
             )
         if lang in plans and lang not in ordered:
             plan = plans[lang]

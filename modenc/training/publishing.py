@@ -219,7 +219,7 @@ def prepare_hub(recipe: Recipe, plans: Sequence[LanguagePlan], base: BaseModel) 
         max_length=plan.base.max_length,
     )
     needed = {lang for plan in plans for lang in (plan.pivot, *plan.builds_on())}
-    needed -= {FRESH, *(plan.lang for plan in plans)}
+    needed -= {plan.lang for plan in plans}
     with process_state().main_process_first():
         hub = Hub.create(recipe.hub, info)
         if recipe.start_from is not None:
