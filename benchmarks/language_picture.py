@@ -22,8 +22,8 @@ _METADATA = {"Software": None}
 def write_picture(stored: Stored, path: Path) -> None:
     """Heat maps of base and modules (with alignment, else without) beside each other, as PNG.
 
-    Equal results give equal bytes, with one version of matplotlib. Languages are those of the base's
-    results; cells without results of the modules stay blank.
+    Equal results give equal bytes, with one version of matplotlib. Languages are those of pairs among
+    the base's results; cells without results of the modules stay blank.
     """
     panels = {"bare base": stored.base}
     for name, title in (("align", "modules"), ("no_align", "modules, not aligned")):
@@ -33,8 +33,7 @@ def write_picture(stored: Stored, path: Path) -> None:
         {
             code
             for task in _TASKS
-            for size in (1, 2)
-            for key in stored.base.keys(task, "spearman", size)
+            for key in stored.base.keys(task, "spearman", 2)
             for code in key.rsplit(".", 1)[1].split("-")
         }
     )
