@@ -24,7 +24,7 @@ class FakeHuggingFace:
         self.private: dict[str, bool] = {}
         self.asked = 0
         self.fetched: list[str] = []
-        self.broken: dict[str, Exception] = {}
+        self.broken: dict[str, BaseException] = {}
         """Name of a file, ``commit``, or ``*`` for all requests → how it fails."""
 
     def forget(self) -> None:

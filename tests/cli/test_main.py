@@ -66,11 +66,6 @@ def test_every_command_has_examples_and_the_options_of_all(name, capsys):
     assert "--quiet" in text
 
 
-@pytest.mark.parametrize("words", ["hub --quiet list --hub h", "hub list --quiet --hub h", "recipe -q list"])
-def test_nouns_take_the_options_of_all(words):
-    assert parse(words.split()).log_level == "ERROR"
-
-
 @pytest.mark.parametrize(
     ("words", "text"), [([], "COMMAND ..."), (["hub"], "modenc hub"), (["recipe"], "copy")]
 )

@@ -131,14 +131,15 @@ def test_what_is_not_there_is_said(server: FakeHuggingFace, tmp_path: Path) -> N
         open_hub("org/model")
 
 
-def test_a_download_that_fails_leaves_nothing_half(
-    server: FakeHuggingFace, tmp_path: Path, tiny_hub: Hub
+@pytest.mark.parametrize("error", [UNREACHABLE, KeyboardInterrupt()], ids=["failed", "interrupted"])
+def test_a_download_that_ends_early_leaves_nothing_half(
+    server: FakeHuggingFace, tmp_path: Path, tiny_hub: Hub, error: BaseException
 ) -> None:
     encoder = ModularEncoder(REPO)
-    server.broken["adapter_model.safetensors"] = UNREACHABLE
-    with pytest.raises(HubError, match=REPO):
+    server.broken["adapter_model.safetensors"] = error
+    with pytest.raises((HubError, KeyboardInterrupt)):
         encoder.encode(TEXTS, lang="az")
-    with pytest.raises(HubError, match=REPO):
+    with pytest.raises((HubError, KeyboardInterrupt)):
         pull_hub(REPO, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     server.broken.clear()
@@ -189,6 +190,7 @@ def test_sentence_transformers_opens_an_id(
 CHANGES = {
     "a byte": ("se/adapter_model.safetensors", "expected sha256"),
     "code": ("mine.py", r"mine\.py: .*can run code"),
+    "a file": ("cla/adapter.safetensors", r"adapter\.safetensors: expected by the card, not found"),
 }
 
 
@@ -200,8 +202,10 @@ def test_what_changes_after_the_opening_is_seen(server: FakeHuggingFace, what: s
     root = f"az/{tiny_hub.card('az').version}/"
     if what == "a byte":
         files[root + path] = files[root + path][:-1] + bytes([files[root + path][-1] ^ 1])
-    else:
+    elif what == "code":
         files[root + path] = b"{ }"
+    else:
+        del files[root + path]
     with pytest.raises(HubError, match=message):
         encoder.encode(TEXTS, lang="az")
     assert sorted(files_of(encoder.hub.path / "az")) == ["card.json"]
