@@ -152,9 +152,9 @@ def _with_additions(texts: Texts) -> dict[str, dict[str, float]]:
     figures: dict[str, dict[str, float]] = {}
     for lang in hub.languages():
         sets = [texts[name].get(lang, []) for name in ("Tatoeba", "Kardeş-NLU dev", "STS-B", "SIB-200")]
-        own = random.Random(lang).sample(
-            found := [text for one in sets for text in one], min(PER_LANGUAGE, len(found))
-        )
+        if not (found := [text for one in sets for text in one]):
+            continue
+        own = random.Random(lang).sample(found, min(PER_LANGUAGE, len(found)))
         figures[lang] = {}
         for name, add in ADDITIONS.items():
             rng = random.Random(lang)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read once, when huggingface_hub is first imported
-os.environ["HF_HUB_DISABLE_XET"] = "1"  # so is this; hub_server.py takes uploads by LFS alone
 if "PYTEST_XDIST_WORKER" in os.environ:
     # A worker a core (`make test`): more threads than that would only wait for each other.
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # read once, when torch is first imported

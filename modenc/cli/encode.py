@@ -276,14 +276,13 @@ def encode_rows(
 def _unchanged(
     args: argparse.Namespace, encoder: ModularEncoder, part: Part, batches: Iterable[Batch]
 ) -> Iterator[Batch]:
-    for batch in chain(batches, [None]):
-        if difference := part.difference({"input": part.input()} | vector_settings(args, encoder)):
-            raise DataError(
-                f"{args.input} and {args.hub}: expected both as when the command was started, found "
-                f"{difference}; run the command again, with another folder for parts of the new state"
-            )
-        if batch is not None:
-            yield batch
+    """Yield the batches of a part, and check at its end that input and modules are still the same."""
+    yield from batches
+    if difference := part.difference({"input": part.input()} | vector_settings(args, encoder)):
+        raise DataError(
+            f"{args.input} and {args.hub}: expected both as when the command was started, found "
+            f"{difference}; run the command again, with another folder for parts of the new state"
+        )
 
 
 def stored_width(args: argparse.Namespace, hub: Hub) -> int:

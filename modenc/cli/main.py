@@ -27,7 +27,6 @@ COMMANDS = {
     "eval": "evaluate hubs and models on a suite of test sets",
     "mine": "find translations in texts that are not aligned",
     "translate": "translate training text by machine",
-    "completion": "print a script that completes commands in a shell",
 }
 
 _RESUMED = ("train", "encode", "translate")

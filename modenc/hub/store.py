@@ -260,12 +260,6 @@ class Hub:
             try:
                 version.mkdir(parents=True)
                 yield version
-            except FileNotFoundError as error:
-                if version.is_dir():
-                    raise
-                raise HubError(
-                    f"{folder}: another process removed {folder.name} in the meantime; run the command again"
-                ) from error
             finally:
                 # A card that cannot be read now may name it.
                 named = (folder / CARD_FILE).is_file() and _version_in_use(folder) in (None, version.name)

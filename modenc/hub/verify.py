@@ -33,10 +33,6 @@ def verify_hub(hub: Hub, lang: str | None = None) -> list[HubIssue]:
             issues.append(HubIssue(CARD_FILE, str(error), code))
             continue
         _, found = read_language(layout, card, hub.info, code)
-        if card.version:
-            # What lies beside the version in use is never read.
-            beside = [path for path in layout.root.parent.iterdir() if path.name != card.version]
-            found += [issue for path in sorted(beside) for issue in _code_in(path, path.name)]
         issues += [replace(issue, lang=code) for issue in found]
     return issues
 

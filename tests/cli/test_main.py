@@ -1,4 +1,4 @@
-"""What all commands share: help, versions, guesses, verbosity, completion."""
+"""What all commands share: help, versions, guesses, verbosity."""
 
 import argparse
 import logging
@@ -66,11 +66,6 @@ def test_every_command_has_examples_and_the_options_of_all(name, capsys):
     assert "--quiet" in text
 
 
-@pytest.mark.parametrize("words", ["hub --quiet list --hub h", "hub list --quiet --hub h", "recipe -q list"])
-def test_nouns_take_the_options_of_all(words):
-    assert parse(words.split()).log_level == "ERROR"
-
-
 @pytest.mark.parametrize(
     ("words", "text"), [([], "COMMAND ..."), (["hub"], "modenc hub"), (["recipe"], "copy")]
 )
@@ -128,15 +123,6 @@ def test_quiet_shows_no_progress(monkeypatch):
 def test_a_light_command_imports_itself_alone(words):
     done = subprocess.run([sys.executable, "-c", NO_OTHER_COMMAND, *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_completion_knows_every_command(capsys, shell):
-    pytest.importorskip("shtab")
-    assert main(["completion", shell]) == 0
-    script = capsys.readouterr().out
-    for word in ("modenc", "recipe", "remove", "--lang-column", "--publish-unless-worse", "ubinary"):
-        assert word in script, word
 
 
 def test_a_table_takes_rows_of_unequal_length():

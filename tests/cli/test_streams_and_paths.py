@@ -81,12 +81,6 @@ def test_odd_arguments_are_explained(tiny_hub, tmp_path, monkeypatch, capsys, wo
     assert max(map(len, (output.out + output.err).splitlines())) < 1000
 
 
-def test_an_unknown_log_level_is_refused(capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main(["--log-level", "loud", "recipe", "list"])
-    assert "invalid choice: 'LOUD'" in capsys.readouterr().err
-
-
 def test_search_in_a_hub_of_no_language_uses_the_base(hub_copy, tmp_path, capsys):
     for lang in hub_copy.languages():
         hub_copy.remove(lang)
@@ -95,11 +89,3 @@ def test_search_in_a_hub_of_no_language_uses_the_base(hub_copy, tmp_path, capsys
     with pytest.warns(UserWarning, match="no modules for any language"):
         assert main(words) == 0
     assert capsys.readouterr().out.startswith("1.000\tbase\tA child reads.\n")
-
-
-def test_a_language_that_is_a_link_is_removed_alone(hub_copy, tmp_path, capsys):
-    elsewhere = (hub_copy.path / "kk").rename(tmp_path / "kk")
-    (hub_copy.path / "kk").symlink_to(elsewhere)
-    assert main(["hub", "remove", "--hub", str(hub_copy.path), "--lang", "kk"]) == 0
-    assert (elsewhere / "card.json").is_file()
-    assert "kk" not in hub_copy.languages()

@@ -235,9 +235,6 @@ def test_a_lora_that_cannot_be_composed_is_refused(key, hub_copy, theirs):
     [
         ({"non_linearity": "gelu_new"}, "expected a parallel adapter with .* found .*'gelu_new'"),
         ({"mh_adapter": True}, "found {'mh_adapter': True}"),
-        ({"ln_before": True}, "found {'ln_before': True}"),
-        ({"use_gating": True}, "found {'use_gating': True}"),
-        ({"original_ln_after": False}, "found {'original_ln_after': False}"),
         ({"scaling": "learned"}, "expected a number up to 1000 for scaling .* found 'learned'"),
         ({"is_parallel": False}, "found {'is_parallel': False}"),
     ],

@@ -7,7 +7,7 @@ from tiny_languages import make_card
 
 from modenc.cli.hub import sections
 from modenc.errors import HubError
-from modenc.hub.card import Card, is_worse_than_base, table_of
+from modenc.hub.card import Card, is_worse_than_base
 from modenc.hub.page import language_page
 
 CARD = make_card("kk", files={"a/b.json": {"sha256": "00", "bytes": 2}})
@@ -35,22 +35,6 @@ def test_wrong_keys_are_all_named() -> None:
         "update modenc, or install the language again",
     ):
         assert part in message
-
-
-@pytest.mark.parametrize("inside", [{}, {"files": dict.fromkeys(map(str, range(30)), 1)}])
-def test_the_first_issues_of_many_are_named(inside: dict[str, object]) -> None:
-    content = {**json.loads(CARD.to_json()), **(inside or dict.fromkeys((f"k{i}" for i in range(30)), 1))}
-    with pytest.raises(HubError, match=r"; and more\. The card may") as error:
-        Card.from_json(json.dumps(content))
-    assert str(error.value).count(";") == 20
-
-
-@pytest.mark.parametrize(
-    ("text", "message"), [("{", "expected readable JSON, found"), ("[]", r"a JSON object, found list")]
-)
-def test_what_is_no_json_object_is_refused(text: str, message: str) -> None:
-    with pytest.raises(HubError, match=message):
-        Card.from_json(text)
 
 
 def test_readme_has_front_matter_and_tables() -> None:
@@ -118,8 +102,6 @@ def test_a_comparison_is_stored_and_shown() -> None:
     [
         ({"base": 1}, "comparison.base: expected dict, found 1"),
         ({"base": {"sts": "1"}}, "comparison.base.sts: expected float, found '1'"),
-        ({"base": {"sts": True}}, "comparison.base.sts: expected float, found True"),
-        ([], r"comparison: expected dict, found \[\]"),
     ],
 )
 def test_a_comparison_is_of_numbers(comparison: object, message: str) -> None:
@@ -137,9 +119,3 @@ def test_modules_lose_where_the_mean_of_shared_metrics_is_lower() -> None:
     # A metric that one of them lacks does not count, nor does the number of tokens.
     assert not is_worse_than_base({"base": {"sts": 70.0, "retrieval": 90.0}, "modules": {"sts": 70.0}})
     assert not is_worse_than_base({"base": {"tokens": 3.0}, "modules": {"tokens": 2.0}})
-
-
-def test_tables_of_odd_comparisons_are_short() -> None:
-    assert table_of({"rows": {"sts": 3}}) == []
-    assert table_of({"base": {"other": 1.0}, "modules": {}}) == []
-    assert len(table_of({"modules": {"sts": 1.0}})) == 2

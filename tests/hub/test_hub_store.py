@@ -93,11 +93,6 @@ def test_a_damaged_hub_file_is_named(hub: Hub, changes: dict[str, object], messa
         Hub.open(hub.path)
 
 
-def test_open_reads_hub_json_alone(hub: Hub) -> None:
-    (hub.path / "kk" / "card.json").write_text("damaged")
-    assert Hub.open(hub.path).languages() == ["en", "az", "kk"]
-
-
 def test_publish_records_every_file(hub: Hub) -> None:
     card = hub.card("kaz_Cyrl")
     root = hub.layout("kk").root
@@ -160,13 +155,6 @@ def test_absent_languages_are_named(hub: Hub) -> None:
         hub.card("kir")
     with pytest.raises(LanguageError, match=r"did you mean kk \(Kazakh\)"):
         hub.layout("kazak")
-
-
-def test_remove(hub: Hub) -> None:
-    hub.remove("kk")
-    assert hub.languages() == ["en", "az"]
-    with pytest.raises(HubError, match="no modules for kk"):
-        hub.remove("kk")
 
 
 def test_install_a_languages_folder(hub: Hub, tmp_path: Path) -> None:

@@ -109,28 +109,11 @@ def other_alpha(root: Path) -> None:
         (integers(scales=None), EMBEDDINGS, "expected 'embeddings' in I8 with 'scales', found embeddings\n"),
         (integers(more=np.zeros(2, np.float32)), EMBEDDINGS, "with 'scales', found embeddings, more, scales"),
         (integers(scale_type=np.float16), EMBEDDINGS, "expected 'scales' in F32, found F16"),
-        (integers(scale_type=np.int8), EMBEDDINGS, "expected 'scales' in F32, found I8"),
         (integers(scales=[1.0] * (PIECES + 1)), EMBEDDINGS, r"expected scales of shape \[5\], found \[6\]"),
-        (integers(scales=[[1.0]] * PIECES), EMBEDDINGS, r"expected scales of shape \[5\], found \[5, 1\]"),
-        (
-            integers(embeddings=np.ones((PIECES, HIDDEN + 1), np.int8)),
-            EMBEDDINGS,
-            r"expected shape \[5, 8\] .*, found \[5, 9\]",
-        ),
-        (
-            integers(embeddings=np.ones((PIECES, HIDDEN), np.float16)),
-            EMBEDDINGS,
-            "expected one tensor 'embeddings', found embeddings, scales",
-        ),
         (
             integers(embeddings=np.ones((PIECES, HIDDEN), np.int16)),
             EMBEDDINGS,
             "expected weights in F16 or F32 or I8, found I16",
-        ),
-        (
-            lambda root: save_file({"junk": np.ones((PIECES, HIDDEN), np.int8)}, root / EMBEDDINGS),
-            EMBEDDINGS,
-            "expected one tensor 'embeddings', found junk",
         ),
         (integer_lora, LORA, "expected weights in F16 or F32, found I8"),
         (lambda root: write_lora(root / "la", rank=4), "la/adapter_model.safetensors", "expected rank 2"),
@@ -140,11 +123,6 @@ def other_alpha(root: Path) -> None:
             r"expected hidden size 8, found A \[2, 5\], B \[6, 2\]",
         ),
         (lora(lora_A__weight=(2, HIDDEN)), LORA, "expected the matrices lora_A and lora_B"),
-        (
-            lora(lora_A__weight=(2, HIDDEN, 1), lora_B__weight=(HIDDEN, 2)),
-            LORA,
-            "expected the matrices lora_A",
-        ),
         (lora(lora_A__weight=(2, HIDDEN), lora_B__weight=(HIDDEN, 1)), LORA, r"rank 2 .*B \[8, 1\]"),
         (
             lora(lora_A__weight=(2, HIDDEN), lora_B__weight=(HIDDEN, 2), lora_B__a__weight=(HIDDEN, 2)),
@@ -155,12 +133,8 @@ def other_alpha(root: Path) -> None:
         (other_alpha, LORA, "one lora_alpha for all layers .*, found alpha_pattern {'query': 32}"),
         (parallel(down__0__weight=(4, 5)), CLA, r"hidden size 8 throughout, found down weight \[4, 5\]"),
         (parallel(up__weight=(HIDDEN, 3)), CLA, r"one bottleneck .* up weight \[8, 3\]"),
-        (parallel(up__weight=(HIDDEN, 1)), CLA, r"one bottleneck .* up weight \[8, 1\]"),
-        (parallel(up__weight=(HIDDEN,)), CLA, r"one bottleneck .* up weight \[8\]"),
-        (parallel(up__weight=(HIDDEN, 4, 1)), CLA, r"one bottleneck .* up weight \[8, 4, 1\]"),
         (parallel(down__0__weight=()), CLA, r"one bottleneck .* down weight \[\]"),
         (parallel(down__0__bias=(1,)), CLA, r"one bottleneck .* down bias \[1\]"),
-        (parallel(up__bias=(1,)), CLA, r"one bottleneck .* up bias \[1\]"),
         (parallel(up__bias=None), CLA, "one bottleneck .* up bias missing"),
         (
             parallel(down__0__weight=(0, HIDDEN), down__0__bias=(0,), up__weight=(HIDDEN, 0)),
@@ -168,7 +142,6 @@ def other_alpha(root: Path) -> None:
             r"one bottleneck .* down weight \[0, 8\]",
         ),
         (parallel(down__weight=(4, HIDDEN)), CLA, "each layer's adapter_down and adapter_up once"),
-        (parallel(junk=(2, 2)), CLA, "adapter_down and adapter_up once, found '.*adapter_junk'"),
     ],
 )
 def test_parts_that_do_not_fit(hub: Hub, damage: Callable[[Path], None], file: str, message: str) -> None:
@@ -268,12 +241,6 @@ def test_files_for_sentence_transformers_are_checked(hub: Hub) -> None:
     assert "expected a readable file" in issues["1_Pooling/config.json"]
 
 
-def test_a_link_to_itself_is_told_of(hub: Hub) -> None:
-    shutil.rmtree(hub.path / "1_Pooling")
-    (hub.path / "1_Pooling").symlink_to("1_Pooling")
-    assert "1_Pooling/config.json" in {issue.file for issue in verify_hub(hub)}
-
-
 def test_weights_that_are_no_numbers_are_seen(hub: Hub) -> None:
     path = hub.layout("kk").root / "embeddings.safetensors"
     table = np.zeros((PIECES, HIDDEN), np.float16)
@@ -289,7 +256,6 @@ def test_weights_that_are_no_numbers_are_seen(hub: Hub) -> None:
     ("damage", "message"),
     [
         (integers(scales=np.nan), "scales: expected numbers, found NaN or infinity"),
-        (integers(scales=np.inf), "scales: expected numbers, found NaN or infinity"),
         (integers(scales=-0.5), "scales: expected scales of 0 or more, found -0.5"),
         (integers(scales=8.0), "scales: expected weights from 0 to 7.87402, found 8"),
         (integers(rows=-128), "embeddings: expected integers from -127 on, found -128"),

@@ -94,16 +94,6 @@ def test_a_card_names_a_folder_of_its_own(hub: Hub) -> None:
             hub.read("kk")
 
 
-def test_code_beside_the_version_in_use_is_told_of(hub: Hub) -> None:
-    (hub.folder("kk") / "v-00000000").mkdir()
-    for name in ("run.py", "v-00000000/adapter_model.bin"):
-        (hub.folder("kk") / name).touch()
-    assert [(issue.lang, issue.file) for issue in verify_hub(hub)] == [
-        ("kk", "run.py"),
-        ("kk", "v-00000000/adapter_model.bin"),
-    ]
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a permission there")
 def test_a_linked_language_is_neither_read_nor_written(hub: Hub, tmp_path: Path) -> None:
     elsewhere = (hub.path / "kk").rename(tmp_path / "elsewhere")
@@ -130,13 +120,6 @@ def test_a_removed_language_is_gone_though_its_files_cannot_be_deleted(
     assert verify_hub(hub) == []
     with pytest.raises(HubError, match="no modules for kk"):
         hub.remove("kk")
-
-
-def test_a_removal_while_another_process_publishes_is_said(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "language_page", lambda card: hub.remove(card.lang) or "page")
-    with pytest.raises(HubError, match=r"kk: another process removed kk in the meantime; run the command"):
-        publish(hub, "kk")
-    assert hub.languages() == ["en", "az"]
 
 
 def test_what_a_failed_publication_wrote_is_removed(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,13 +176,3 @@ def test_tables_nested_too_deeply_are_reported(tmp_path):
     (tmp_path / "deep.toml").write_text(content)
     with pytest.raises(RecipeError, match="expected"):
         load_recipe(tmp_path / "deep.toml", check_files=False)
-
-
-def test_languages_are_taken_in_any_standard_form(tmp_path):
-    (tmp_path / "r.toml").write_text('[hub]\npath = "hub"\n[languages.en]\n[languages.kk]\n')
-    with pytest.raises(RecipeError) as shorter:
-        load_recipe(tmp_path / "r.toml", languages=["kk"])
-    with pytest.raises(RecipeError) as longer:
-        load_recipe(tmp_path / "r.toml", languages=["kaz_Cyrl"])
-    assert str(longer.value) == str(shorter.value)
-    assert "unknown language" not in str(longer.value)
