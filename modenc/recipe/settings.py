@@ -95,6 +95,10 @@ class OptimizerSettings:
     max_grad_norm: PositiveFloat
     """Norm to which gradients are clipped."""
 
+    def rows_a_step(self) -> int:
+        """Count the rows that one optimizer step reads."""
+        return self.batch_size * self.gradient_accumulation
+
 
 @dataclass(frozen=True)
 class DevSettings:

@@ -34,7 +34,6 @@ from modenc.training.objectives.distillation import CosineDistillationLoss
 from modenc.training.objectives.pivot_loss import PivotAlignmentLoss, ScoredAlignmentLoss
 from modenc.training.passages import draw_passages
 from modenc.training.phases import objective_inputs, run_phases
-from modenc.training.processes import process_state
 from modenc.training.stage import Stage, published_adapter, published_modules
 from modenc.training.trainers import train_sentence_model
 
@@ -61,9 +60,8 @@ def train_alignment(stage: Stage) -> dict[str, Any]:
         metrics = _learn_paper_objective(stage, model, published_weights)
     else:
         metrics = learn_from_pivot(stage, settings, model, attach, published_weights)
-    if process_state().is_main_process:
-        with published_weights():
-            save_parallel_adapter(body, stage.modules.cla, stage.base.id)
+    with published_weights():
+        save_parallel_adapter(body, stage.modules.cla, stage.base.id)
     return metrics
 
 
@@ -171,7 +169,7 @@ def learn_from_pivot(
 
 
 def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -> dict[str, list[Any]]:
-    """Sample as many rows of each kind as the steps can read in all processes.
+    """Sample as many rows of each kind as the steps can read.
 
     Returns ``paraphrase`` and ``parallel`` → cross-lingual rows, ``scored`` → scored cross-lingual pairs.
     """
@@ -179,7 +177,7 @@ def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -
     # The kinds take turns batch by batch, and the first may have one batch more.
     kinds = len(rows) + bool(settings.keep_weight and data.plan.keeps_passages())
     turns = math.ceil(optimizer.steps * optimizer.gradient_accumulation / max(kinds, 1))
-    needed = turns * optimizer.batch_size * process_state().num_processes
+    needed = turns * optimizer.batch_size
     return {kind: sample(found, needed, seed) for kind, found in rows.items()}
 
 

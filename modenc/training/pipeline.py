@@ -25,7 +25,7 @@ from modenc.training.alignment import train_alignment
 from modenc.training.all_pairs import align_all_pairs
 from modenc.training.data_access import TrainingData
 from modenc.training.language_adaptation import train_language_adaptation
-from modenc.training.processes import environment_kept, process_state, training_lock
+from modenc.training.process import one_process, training_lock
 from modenc.training.publishing import prepare_hub, publish_language
 from modenc.training.sentence_encoding import train_sentence_encoding
 from modenc.training.stage import (
@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 _KEPT = "finished stages, the last whole checkpoint and the hub are kept"
 
 
-@environment_kept()
+@one_process()
 def train(
     recipe: Recipe,
     *,
@@ -105,6 +105,7 @@ class StageJob:
     """Whether the hub gets them though their alignment is left, since a job before that needs them."""
 
 
+@one_process()
 def stage_jobs(
     recipe: Recipe,
     *,
@@ -123,7 +124,7 @@ def stage_jobs(
         return training.jobs(chosen, names, force=force)
 
 
-@environment_kept()
+@one_process()
 def run_stage_job(recipe: Recipe, job: StageJob, *, wait: float = 0) -> dict[str, Path | None]:
     """Run a job of :func:`stage_jobs`; an interrupted one goes on from its last checkpoint.
 
@@ -204,11 +205,10 @@ class _Training:
             if set(stages) != set(STAGES):
                 self._read_data(plan)
                 self._due(plan, chosen[plan.lang], force=force)
-        if force and process_state().is_main_process:
+        if force:
             for plan in plans:
                 for name in stages:
                     discard(plan.run.work_dir / plan.lang / name)
-        process_state().wait_for_everyone()
         jobs: list[StageJob] = []
         last: dict[str, int] = {}
         for together, names, publish, early in self._blocks(plans, chosen):

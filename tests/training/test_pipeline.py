@@ -36,7 +36,7 @@ from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
 from modenc.training.monolithic import train_monolithic
 from modenc.training.pipeline import run_stage_job, stage_jobs, train
-from modenc.training.processes import training_lock
+from modenc.training.process import training_lock
 from modenc.training.vocabulary import save_embeddings
 
 pytestmark = pytest.mark.slow
@@ -375,36 +375,11 @@ def test_rows_of_one_meaning_train_sentence_encoding_and_alignment(copied):
     assert verify_hub(Hub.open(copied.parent / "hub")) == []
 
 
-# EMMA-X: a loss with a classifier, a queue and a momentum copy of the wrapped model.
-@pytest.mark.end_to_end
-@pytest.mark.parametrize(
-    "overrides",
-    [[], ["alignment.objective=emma_x", "alignment.keep_weight=0.0", "emma_x.queue=16"]],
-    ids=["joint", "emma_x"],
-)
-def test_two_processes_train_one_hub(tiny_recipe, overrides):
-    path = tiny_recipe("two-processes")
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
-    done = subprocess.run(
-        [*launcher, "-m", "modenc.cli", "train", str(path), *overrides],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"},
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    hub = Hub.open(path.parent / "hub")
-    assert verify_hub(hub) == []
-    assert done.stdout.splitlines() == [f"{lang}\t{hub.folder(lang)}" for lang in ("en", "kk")]
-    metrics = hub.card("kk").stages["sentence_encoding"]["metrics"]
-    assert metrics["steps"] == 4
-    # Eight rows a step in each process.
-    assert sum(part["rows_seen"] for part in metrics["sets"].values()) == 4 * 8 * 2
-    if not overrides:
-        sets = hub.card("kk").stages["alignment"]["metrics"]["sets"]
-        assert {name: part["rows_seen"] for name, part in sets.items()} == {"paraphrase": 32, "parallel": 32}
-        # There are more rows than are read, so that none is read twice.
-        assert all(part["rows"] > 32 for part in sets.values())
+def test_one_of_several_processes_trains_nothing(trained, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for start in (train, stage_jobs, lambda recipe: train_monolithic(recipe, tmp_path / "model")):
+        with pytest.raises(RecipeError, match=r"expected one process .*, found WORLD_SIZE = 2, .* --on ray"):
+            start(load_recipe(trained))
 
 
 def test_two_trainings_of_a_language_do_not_meet(copied):
