@@ -57,10 +57,10 @@ def run(args: argparse.Namespace) -> int:
     not change the modules of other languages.
 
     Examples:
-        modenc train recipes/turkic.toml --lang kk data.root=data
+        modenc train recipes/eighteen.toml --lang kk data.root=data
         modenc train my_recipe.toml --stage alignment --force alignment.optimizer.epochs=2
-        modenc train turkic run.work_dir=/tmp/runs hub.path=my_hub
-        modenc train turkic --on ray --address 10.0.0.1:6379 run.work_dir=/shared/runs hub.path=/shared/hub
+        modenc train eighteen run.work_dir=/tmp/runs hub.path=my_hub
+        modenc train eighteen --on ray --address 10.0.0.1:6379 run.work_dir=/shared/runs hub.path=/shared/hub
     """
     from modenc.languages import normalize_code
     from modenc.recipe.loader import load_recipe

@@ -302,7 +302,7 @@ class AlignmentSettings:
     the sentences of translations and paraphrases."""
     strength: ShareAbove0
     """Share of the adapter's trained output that is kept, above 0 and up to 1 (paper). Less preserves more of
-    the quality within the language; 0.5 also gained most across languages in turkic. Compare WiSE-FT
+    the quality within the language; 0.5 also gained most across Kazakh and Azerbaijani. Compare WiSE-FT
     (Wortsman et al., 2022)."""
 
 
@@ -461,7 +461,7 @@ SECTIONS: dict[str, type] = {
 class Recipe:
     """A checked recipe: a plan for each language, in the order of training.
 
-    Each language comes after the one that it starts from, and otherwise the pivot comes first.
+    The pivot comes first, and each language after the one that it starts from.
     """
 
     name: str
@@ -483,8 +483,3 @@ class Recipe:
     """Languages whose files were inspected."""
     tables: Mapping[str, LanguageTable] = field(default_factory=dict, repr=False)
     """The languages' tables in the file, for messages."""
-
-    def before_pivot(self) -> list[str]:
-        """List the languages that the pivot starts from, directly or not: they are trained before it."""
-        order = list(self.plans)
-        return order[: order.index(self.pivot)] if self.pivot in order else []

@@ -66,7 +66,6 @@ def publish_language(
     records: Mapping[str, StageRecord],
     *,
     pivot: LanguageLayout | None = None,
-    early: bool = False,
 ) -> Path | None:
     """Compare a language's modules with the base and put them into the hub, unless it has them already.
 
@@ -79,7 +78,6 @@ def publish_language(
         stage: the language's last finished stage.
         records: stage → its record, for the stages that are done.
         pivot: the pivot's modules that these were trained with, by default those in the hub.
-        early: whether the hub gets them though alignment is left, since the pivot starts from them.
 
     Returns:
         The language's folder in the hub, in the work folder while stages are left, None where
@@ -89,7 +87,7 @@ def publish_language(
     lang, left = plan.lang, [name for name in STAGES if name not in records and not plan.skips(name)]
     card = hub.card(lang) if lang in hub.languages() else None
     is_new = card is None or "alignment" not in card.stages
-    if left and not early and (left != ["alignment"] or not is_new):
+    if left and (left != ["alignment"] or not is_new):
         kept = "not in the hub" if card is None else "the hub keeps its modules"
         done = f"{', '.join(left)} {'is' if len(left) == 1 else 'are'} done"
         logger.warning("%s: %s until %s", lang, kept, done)
