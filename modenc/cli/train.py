@@ -36,14 +36,6 @@ def add_commands(commands: Any) -> None:
         "train one model on all languages instead of modules, as a baseline (settings: [monolithic]), and "
         "write it to DIR as a sentence-transformers model",
     )
-    add_option(
-        parser,
-        "--publish-unless-worse",
-        None,
-        "do not publish a language to the hub if, on held-out data, the mean of its metrics is below that of "
-        "the base alone. The hub then stays unchanged, the trained stages stay in the work folder, and the "
-        "exit code is 1. Same as run.publish=unless_worse",
-    )
     add_shared(parser, "--force", help="also run finished stages again, from their start")
     add_cluster(parser)
     add_shared(parser, "--json")
@@ -55,6 +47,10 @@ def run(args: argparse.Namespace) -> int:
     Trains the modules of each language of a recipe, and publishes them to the recipe's hub folder. Finished
     stages are skipped, and an interrupted stage resumes from its last checkpoint. Training a language does
     not change the modules of other languages.
+
+    With run.publish=unless_worse, a language is not published if, on held-out data, the mean of its metrics
+    is below that of the base alone. The hub then stays unchanged, the trained stages stay in the work
+    folder, and the exit code is 1.
 
     Examples:
         modenc train recipes/eighteen.toml --lang kk data.root=data
@@ -73,8 +69,6 @@ def run(args: argparse.Namespace) -> int:
             "--monolithic trains one model on all languages, on one machine: leave out --on, --lang, "
             "--stage and --force"
         )
-    if args.publish_unless_worse:
-        args.overrides.append("run.publish=unless_worse")
     languages = [normalize_code(code) for code in args.lang] if args.lang else None
     # The training checks the files of the languages and stages that are chosen.
     recipe = load_recipe(args.recipe, args.overrides, check_files=False)

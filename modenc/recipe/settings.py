@@ -251,13 +251,19 @@ class SentenceEncodingSettings:
         return bool(self.scored_steps or self.keep_ranking_steps)
 
     def summary(self) -> str:
-        """Describe the stage: ``mnrl then scored pairs from kk``, ``copied from kk``, ``none``."""
-        done: list[str] = [] if self.objective == "none" else [self.objective]
-        done += ["scored pairs"] if self.scored_steps else []
-        done += ["scored pairs and passages"] if self.keep_ranking_steps else []
-        if self.start == FRESH:
-            return " then ".join(done) or "none"
-        return f"{' then '.join(done) or 'copied'} from {self.start}"
+        """Describe the stage, as :func:`summarize` does."""
+        return summarize(vars(self))
+
+
+def summarize(settings: Mapping[str, Any]) -> str:
+    """Describe a stage's settings: ``mnrl then scored pairs from kk``, ``copied from kk``, ``none``."""
+    objective, start = str(settings.get("objective", "none")), settings.get("start", FRESH)
+    done = [] if objective == "none" else [objective]
+    done += ["scored pairs"] if settings.get("scored_steps") else []
+    done += ["scored pairs and passages"] if settings.get("keep_ranking_steps") else []
+    if start == FRESH:
+        return " then ".join(done) or "none"
+    return f"{' then '.join(done) or 'copied'} from {start}"
 
 
 @dataclass(frozen=True)

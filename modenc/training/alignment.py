@@ -65,19 +65,17 @@ def train_alignment(stage: Stage) -> dict[str, Any]:
     return metrics
 
 
-def published_encoder(
-    stage: Stage, max_length: int, lang: str | None = None, *, align: bool = False
-) -> Encode:
-    """Return an encoder with modules in the hub, by default the pivot's."""
-    modules = published_modules(stage, lang or stage.plan.pivot)
-    return encoder_of(stage.base, stage.plan, max_length, modules, align=align)
+def pivot_encoder(stage: Stage, max_length: int) -> Encode:
+    """Return an encoder with the pivot's modules in the hub."""
+    modules = published_modules(stage, stage.plan.pivot)
+    return encoder_of(stage.base, stage.plan, max_length, modules, align=False)
 
 
 def _learn_paper_objective(
     stage: Stage, model: SentenceTransformer, published_weights: PublishedWeights
 ) -> dict[str, Any]:
     settings, plan = stage.plan.alignment, stage.plan
-    pivot = published_encoder(stage, settings.max_length)
+    pivot = pivot_encoder(stage, settings.max_length)
     inputs = objective_inputs(
         stage,
         settings,
@@ -95,13 +93,14 @@ def _warmup_pairs(stage: Stage, pivot: Encode) -> tuple[Tensor, Tensor]:
     needed = stage.plan.alignment.optimizer.batch_size * 100
     sides: list[tuple[Vectors, Vectors]] = []
     for lang in stage.plan.emma_x.warmup_languages:
-        if "cla" not in published_modules(stage, lang).present():
+        modules = published_modules(stage, lang)
+        if "cla" not in modules.present():
             raise RecipeError(
                 f"emma_x.warmup_languages: expected {lang} in the hub with its alignment, found none; "
                 f"train it first: modenc train {stage.plan.recipe} --lang {lang}"
             )
         rows = sample(stage.data.of_others[lang].parallel.train, needed, stage.plan.run.seed)
-        own = published_encoder(stage, length, lang, align=True)([row.text for row in rows])
+        own = encoder_of(stage.base, stage.plan, length, modules)([row.text for row in rows])
         sides.append((own, pivot([row.pivot for row in rows])))
     left, right = (torch.from_numpy(np.concatenate(side)) for side in zip(*sides, strict=True))
     return left, right
@@ -132,7 +131,7 @@ def learn_from_pivot(
     pairs = [text for row in rows.get("scored", []) for text in (row.pivot1, row.pivot2)]
     pivot_row = _numbered([*counterparts, *negatives, *pairs])
     own_row = _numbered(row.text for row in unscored)
-    vectors = torch.from_numpy(published_encoder(stage, settings.max_length)(list(pivot_row)))
+    vectors = torch.from_numpy(pivot_encoder(stage, settings.max_length)(list(pivot_row)))
     before, kept = None, None
     if settings.keep_weight and stage.plan.keeps_passages():
         seed, turns = stage.plan.run.seed, len(rows) + 1
@@ -197,7 +196,7 @@ def dev_with_pivot(stage: Stage, published_weights: PublishedWeights) -> DevEval
         search=dev.search,
         cross_sts=dev.cross_sts,
         parallel=held_out,
-        pivot=published_encoder(stage, length),
+        pivot=pivot_encoder(stage, length),
         max_length=length,
         # Alignment seldom improves scores within the language: by those alone the start would always win.
         may_keep_initial=bool(dev.cross_sts or held_out),

@@ -135,7 +135,7 @@ def test_completion_knows_every_command(capsys, shell):
     pytest.importorskip("shtab")
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
-    for word in ("modenc", "recipe", "remove", "--lang-column", "--publish-unless-worse", "ubinary"):
+    for word in ("modenc", "recipe", "remove", "--lang-column", "--monolithic", "ubinary"):
         assert word in script, word
 
 
