@@ -194,15 +194,17 @@ class _Training:
         """
         plans = [self.recipe.plans[lang] for lang in languages]
         chosen = {plan.lang: _stages_to_run(plan, stages) for plan in plans}
-        for plan in plans if set(stages) != set(STAGES) else ():
-            self._read_data(plan)
-            self._due(plan, chosen[plan.lang], force=force)
-        for plan in plans if force else ():
-            for name in stages:
-                discard(plan.run.work_dir / plan.lang / name)
+        for plan in plans:
+            if set(stages) != set(STAGES):
+                self._read_data(plan)
+                self._due(plan, chosen[plan.lang], force=force)
+        if force:
+            for plan in plans:
+                for name in stages:
+                    discard(plan.run.work_dir / plan.lang / name)
         jobs: list[StageJob] = []
         last: dict[str, int] = {}
-        blocks = [((lang,), names) for lang, names in chosen.items()]
+        blocks: list[tuple[tuple[str, ...], list[str]]] = [((lang,), names) for lang, names in chosen.items()]
         if all_pairs := plans[0].aligns_all_pairs() and "alignment" in stages:
             blocks = [(one, names[:-1]) for one, names in blocks] + [(tuple(languages), ["alignment"])]
         for together, names in blocks:

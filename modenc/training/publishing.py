@@ -270,7 +270,7 @@ def compare_with_base(
     """Compare modules, as they will be published, with the base; log the result, with advice.
 
     ``pivot`` are the pivot's modules, by default those in the recipe's hub. Returns a card's ``comparison``,
-    empty where nothing is held out. Only one process may call it.
+    empty where nothing is held out.
 
     Raises:
         DataError: held-out data cannot be read.

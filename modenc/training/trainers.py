@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -36,20 +36,19 @@ _CHECKPOINT_FILES = (_WEIGHTS, "optimizer.pt", "scheduler.pt", "trainer_state.js
 
 
 class _TrainableCheckpoints:
-    """Mixin: a checkpoint holds the trainable weights, and all of the losses' auxiliary modules.
+    """Mixin: a checkpoint holds the trainable weights, and all of the loss's auxiliary modules.
 
     Auxiliary modules (decoders, classifiers, queues) train with a loss and are thrown away afterwards. A loss
-    that has any has them as its attribute ``auxiliary``.
+    that has any has them as its attribute ``auxiliary``. Where each data set has its own loss, none has any.
     """
 
     model: nn.Module
     loss: nn.Module | dict[str, nn.Module] | None = None
 
     def auxiliary(self) -> nn.ModuleList:
-        """Collect the auxiliary modules of the losses, or of an :class:`AuxiliaryModel`."""
-        losses = self.loss.values() if isinstance(self.loss, dict) else [self.loss or self.model]
-        found = [getattr(loss, "auxiliary", None) for loss in losses]
-        return nn.ModuleList(dict.fromkeys(module for module in found if isinstance(module, nn.Module)))
+        """List the auxiliary modules of the loss, or of an :class:`AuxiliaryModel`."""
+        found = getattr(self.loss or self.model, "auxiliary", None)
+        return nn.ModuleList([] if found is None else [found])
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         folder = Path(output_dir or self.args.output_dir)  # type: ignore[attr-defined]
@@ -93,25 +92,23 @@ class SentenceTrainer(_TrainableCheckpoints, SentenceTransformerTrainer):  # typ
 
 
 class AuxiliaryGradients(TrainerCallback):  # type: ignore[misc]
-    """Callback that clears and clips the gradients of the losses' auxiliary modules.
+    """Callback that clears and clips the gradients of a loss's auxiliary modules.
 
     The trainers do so for the model alone. A loss with a method ``begin_step`` is given the step's number.
     """
 
-    def __init__(self, losses: Iterable[nn.Module], auxiliary: nn.Module) -> None:
-        self.losses: list[Any] = list(losses)
-        self.auxiliary = auxiliary
+    def __init__(self, loss: Any) -> None:
+        self.loss = loss
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Clear gradients before each optimizer step."""
-        for loss in self.losses:
-            loss.zero_grad()
-            if hasattr(loss, "begin_step"):
-                loss.begin_step(state.global_step)
+        self.loss.zero_grad()
+        if hasattr(self.loss, "begin_step"):
+            self.loss.begin_step(state.global_step)
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Clip gradients after all passes of a step."""
-        nn.utils.clip_grad_norm_(self.auxiliary.parameters(), args.max_grad_norm)
+        nn.utils.clip_grad_norm_(self.loss.auxiliary.parameters(), args.max_grad_norm)
 
 
 class LossLines(TrainerCallback):  # type: ignore[misc]
@@ -300,9 +297,9 @@ def train_sentence_model(
         model, arguments, train, loss=loss, evaluator=evaluator, optimizers=(optimizer, None)
     )
     trainer.schedule = schedule
-    auxiliary = trainer.auxiliary()
-    trainer.add_callback(AuxiliaryGradients(loss.values() if isinstance(loss, dict) else [loss], auxiliary))
-    best = KeepBest(stage.folder, model, auxiliary) if evaluator else None
+    if hasattr(loss, "auxiliary"):
+        trainer.add_callback(AuxiliaryGradients(loss))
+    best = KeepBest(stage.folder, model, trainer.auxiliary()) if evaluator else None
     if best and dev.may_keep_initial and not best.history:
         best.record(0, metrics["dev_before"])
     metrics |= run_trainer(trainer, best)
