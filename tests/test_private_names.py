@@ -2,6 +2,7 @@
 
 import platform
 import sys
+from dataclasses import fields
 
 import pytest
 import torch
@@ -45,13 +46,13 @@ def test_what_is_overridden_is_there():
     assert "_input_length" in dir(SentenceTransformer)
     pytest.importorskip("peft", reason="the training half is not installed")
     from sentence_transformers import SentenceTransformerTrainer
-    from transformers import Trainer
+    from transformers import Trainer, TrainingArguments
 
+    assert "_n_gpu" in {field.name for field in fields(TrainingArguments)}
     assert {"_save", "_load_from_checkpoint", "get_eval_dataloader"} <= set(dir(Trainer))
     hooks = {
         "get_multi_dataset_batch_sampler",
         "get_batch_sampler",
-        "get_train_dataloader",
         "add_model_card_callback",
     }
     assert hooks <= set(dir(SentenceTransformerTrainer))

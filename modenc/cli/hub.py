@@ -19,6 +19,7 @@ from modenc.cli.arguments import (
     write,
 )
 from modenc.errors import HubError, ModencError
+from modenc.recipe.settings import summarize
 
 if TYPE_CHECKING:
     from modenc.hub.card import Card
@@ -26,16 +27,16 @@ if TYPE_CHECKING:
 
 _HEADER = ("code", "language", "modules", "MB", "commercial use", "scores")
 _STAGE_HEADER = ("stage", "method", "steps", "seconds", "settings")
-# Method of a stage → the settings to show, by their names in recipes; those of all other methods follow.
+# First word of a stage's method → the settings to show, by their names in recipes; all others' follow.
 _SETTINGS = {
     "base": (),
     "trim": ("size", "storage"),
     "extend": ("size", "new_pieces", "storage"),
     "focus": ("size", "storage"),
     "none": (),
-    "copied": ("start",),
+    "copied": (),
 }
-_TRAINED = ("start", "rank", "reduction_factor", "learning_rate", "batch_size", "strength")
+_TRAINED = ("rank", "reduction_factor", "learning_rate", "batch_size", "strength")
 _DATA_HEADER = ("kind", "source", "rows", "license")
 # Key of a card's data → what is shown in its place if it is not stated.
 _DATA_COLUMNS = {"role": "", "source": "", "rows": "", "license": "not stated"}
@@ -219,9 +220,13 @@ def _stage_row(stage: str, record: Mapping[str, Any]) -> tuple[str, ...]:
     if "imported from" in record:
         return stage, "imported", "", "", f"from {record['imported from']}"
     settings, metrics = _mapping(record, "settings"), _mapping(record, "metrics")
-    method = str(settings.get("method") or _objective(settings))
+    method = str(settings.get("method") or summarize(settings))
     values = {**settings, **_mapping(settings, "lora"), **_mapping(settings, "optimizer")}
-    shown = [f"{name} {values[name]}" for name in _SETTINGS.get(method, _TRAINED) if name in values]
+    shown = [
+        f"{name} {values[name]}"
+        for name in _SETTINGS.get(method.partition(" ")[0], _TRAINED)
+        if name in values
+    ]
     seconds = metrics.get("seconds", "")
     rounded = f"{seconds:.0f}" if isinstance(seconds, float) else str(seconds)
     return stage, method, str(metrics.get("steps", "")), rounded, ", ".join(shown)
@@ -231,16 +236,6 @@ def _mapping(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """Return a mapping of a card; empty without one, since cards come from anyone."""
     value = record.get(key)
     return value if isinstance(value, dict) else {}
-
-
-def _objective(settings: Mapping[str, Any]) -> str:
-    """Name what a stage learned from, its steps on scored pairs included, or that it copied an adapter."""
-    names = [str(settings["objective"])] if settings.get("objective", "none") != "none" else []
-    if settings.get("scored_steps"):
-        names.append("scored pairs")
-    if settings.get("keep_ranking_steps"):
-        names.append("scored pairs and passages")
-    return ", ".join(names) or ("none" if settings.get("start", "fresh") == "fresh" else "copied")
 
 
 def _data_row(row: Mapping[str, Any]) -> tuple[str, ...]:

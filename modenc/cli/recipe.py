@@ -100,9 +100,9 @@ def run_show(args: argparse.Namespace) -> None:
     recipe, too.
 
     Examples:
-        modenc recipe show turkic
-        modenc recipe show turkic --explain
-        modenc recipe show turkic alignment.keep_weight=0.1 > mine.toml
+        modenc recipe show eighteen
+        modenc recipe show eighteen --explain
+        modenc recipe show eighteen alignment.keep_weight=0.1 > mine.toml
     """
     from modenc.recipe.loader import load_recipe
 
@@ -209,9 +209,9 @@ def run_check(args: argparse.Namespace) -> int:
 
     Examples:
         modenc recipe check mine.toml
-        modenc recipe check turkic data.root=~/texts
+        modenc recipe check eighteen data.root=~/texts
         modenc recipe check mine.toml --lang sw
-        modenc recipe check turkic --no-files
+        modenc recipe check eighteen --no-files
 
     exit code: 0 no issues, 1 issues (one a line), 2 no such recipe, or invalid TOML
     """

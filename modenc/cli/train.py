@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from functools import partial
 from pathlib import Path
@@ -16,8 +15,6 @@ from modenc.recipe.settings import STAGES
 
 if TYPE_CHECKING:
     from modenc.recipe.settings import Recipe
-
-logger = logging.getLogger(__name__)
 
 # Until the locks of a lost process are released (NFS 4: a lease of 90 seconds).
 _SECONDS_TO_END = 120.0
@@ -39,14 +36,6 @@ def add_commands(commands: Any) -> None:
         "train one model on all languages instead of modules, as a baseline (settings: [monolithic]), and "
         "write it to DIR as a sentence-transformers model",
     )
-    add_option(
-        parser,
-        "--publish-unless-worse",
-        None,
-        "do not publish a language to the hub if, on held-out data, the mean of its metrics is below that of "
-        "the base alone. The hub then stays unchanged, the trained stages stay in the work folder, and the "
-        "exit code is 1. Same as run.publish=unless_worse",
-    )
     add_shared(parser, "--force", help="also run finished stages again, from their start")
     add_cluster(parser)
     add_shared(parser, "--json")
@@ -59,39 +48,38 @@ def run(args: argparse.Namespace) -> int:
     stages are skipped, and an interrupted stage resumes from its last checkpoint. Training a language does
     not change the modules of other languages.
 
+    With run.publish=unless_worse, a language is not published if, on held-out data, the mean of its metrics
+    is below that of the base alone. The hub then stays unchanged, the trained stages stay in the work
+    folder, and the exit code is 1.
+
     Examples:
-        modenc train recipes/turkic.toml --lang kk data.root=data
+        modenc train recipes/eighteen.toml --lang kk data.root=data
         modenc train my_recipe.toml --stage alignment --force alignment.optimizer.epochs=2
-        modenc train turkic run.work_dir=/tmp/runs hub.path=my_hub
-        modenc train turkic --on ray --address 10.0.0.1:6379 run.work_dir=/shared/runs hub.path=/shared/hub
+        modenc train eighteen run.work_dir=/tmp/runs hub.path=my_hub
+        modenc train eighteen --on ray --address 10.0.0.1:6379 run.work_dir=/shared/runs hub.path=/shared/hub
     """
     from modenc.languages import normalize_code
     from modenc.recipe.loader import load_recipe
     from modenc.training.monolithic import train_monolithic
     from modenc.training.pipeline import train
-    from modenc.training.processes import process_state
 
-    is_distributed, is_main = on_cluster(args), process_state().is_main_process
-    _check_together(args, process_state().num_processes)
-    if not is_main:
-        logging.getLogger().setLevel(logging.ERROR)
-    if args.publish_unless_worse:
-        args.overrides.append("run.publish=unless_worse")
+    is_distributed = on_cluster(args)
+    if args.monolithic and (args.on or args.lang or args.stage or args.force):
+        raise RecipeError(
+            "--monolithic trains one model on all languages, on one machine: leave out --on, --lang, "
+            "--stage and --force"
+        )
     languages = [normalize_code(code) for code in args.lang] if args.lang else None
     # The training checks the files of the languages and stages that are chosen.
     recipe = load_recipe(args.recipe, args.overrides, check_files=False)
     if args.monolithic:
         train_monolithic(recipe, Path(args.monolithic))
-        folders = {}
-    elif is_distributed:
+        write(args, {"model": args.monolithic}, f"{args.monolithic}\n")
+        return 0
+    if is_distributed:
         folders = _train_on_cluster(args, recipe, languages)
     else:
         folders = train(recipe, languages=languages, stages=args.stage, force=args.force)
-    if not is_main:
-        return 0
-    if args.monolithic:
-        write(args, {"model": args.monolithic}, f"{args.monolithic}\n")
-        return 0
     worse = [code for code in languages or recipe.plans if code not in folders]
     found = {code: str(folder) for code, folder in folders.items()}
     text = "".join(f"{code}\t{folder}\n" for code, folder in found.items())
@@ -100,16 +88,6 @@ def run(args: argparse.Namespace) -> int:
         reason = f"worse than the base alone, so not published to {recipe.hub}"
         sys.stderr.write(f"modenc train: {reason}: {', '.join(worse)}\n")
     return 1 if worse else 0
-
-
-def _check_together(args: argparse.Namespace, processes: int) -> None:
-    if args.on and (args.monolithic or processes > 1):
-        raise RecipeError("--on ray runs each stage in one process: leave out --monolithic and torchrun")
-    if args.monolithic and (args.lang or args.stage or args.force or args.publish_unless_worse):
-        raise RecipeError(
-            "--monolithic trains one model on all languages: leave out --lang, --stage, --force and "
-            "--publish-unless-worse"
-        )
 
 
 def _train_on_cluster(

@@ -128,6 +128,7 @@ def _alignment(plan: LanguagePlan) -> Iterator[Issue]:
         yield from only(
             "partners",
             objective=("joint", "paraphrase", "parallel"),
+            start=(FRESH,),
             keep_weight=(0.0,),
             similarity_weight=(0.0,),
             pivot_negatives=(0,),
@@ -216,7 +217,7 @@ def check_languages(
             f"language, the pivot too; found otherwise for {', '.join(others or [pivot])}"
         )
         yield None, Issue(("alignment", "partners"), message)
-    yield from _before_pivot(plans, pivot)
+    yield from _starts(plans, pivot)
     # The pivot's text, which fills EMMA-X's queue, is in the pivot's own plan.
     pivots = plans.get(pivot)
     for lang, plan in plans.items():
@@ -226,17 +227,17 @@ def check_languages(
             yield lang, Issue(("alignment", "objective"), message)
 
 
-def _before_pivot(plans: Mapping[str, LanguagePlan], pivot: str) -> Iterator[LocatedIssue]:
-    """Yield languages that the pivot starts from, directly or not, but that need a trained pivot."""
-    lang, seen = pivot, {pivot}
-    while lang in plans and (lang := plans[lang].sentence_encoding.start) in plans and lang not in seen:
-        seen.add(lang)
-        if plans[lang].language_adaptation.objective == "pivot":
+def _starts(plans: Mapping[str, LanguagePlan], pivot: str) -> Iterator[LocatedIssue]:
+    """Yield languages that start from one that the recipe trains after them, or aligns with them."""
+    for lang, plan in plans.items():
+        start = plan.sentence_encoding.start
+        if start in plans and (lang == pivot or plan.aligns_all_pairs()):
+            why = "the pivot is trained first" if lang == pivot else "all languages are aligned at once"
             message = (
-                f"'pivot' needs a trained {pivot}: expected a language that {pivot} does not start "
-                f"from, found {lang}; choose another objective, or another sentence_encoding.start of {pivot}"
+                f"{why}: expected {FRESH!r} or a language that is in the hub and not in this recipe, "
+                f"found {start!r}"
             )
-            yield lang, Issue(("language_adaptation", "objective"), message)
+            yield lang, Issue(("sentence_encoding", "start"), message)
 
 
 def unknown_language(lang: str, plans: Mapping[str, LanguagePlan]) -> str:

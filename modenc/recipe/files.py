@@ -39,7 +39,7 @@ def shipped_recipes() -> dict[str, Path]:
 
 
 def find_recipe(name_or_path: str | Path) -> Path:
-    """Find a recipe's file by path (``my.toml``) or shipped name (``turkic``); see :func:`find_shipped`."""
+    """Find a recipe's file by path (``my.toml``) or shipped name (``eighteen``); see :func:`find_shipped`."""
     return find_shipped(name_or_path, shipped_recipes(), "recipe")
 
 

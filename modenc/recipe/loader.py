@@ -92,7 +92,7 @@ def load_recipe(
     """Read a recipe by path or shipped name, and check all of it.
 
     Args:
-        path: a TOML file, or the name of a shipped recipe such as ``turkic``.
+        path: a TOML file, or the name of a shipped recipe such as ``eighteen``.
         overrides: one or several ``a.b=value``, stronger than all files; see ``apply_overrides``.
         check_files: also check that data files, the base and the hub's pivot are there, and
             look into the files. Without it only the settings are read; :func:`~modenc.train` then checks the
@@ -377,7 +377,7 @@ def _missing(
 
 
 def _training_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, LanguagePlan]:
-    """Order languages for training: each after those that it builds on, and otherwise the pivot first."""
+    """Order languages for training: the pivot first, and each after those that it builds on."""
     ordered: dict[str, LanguagePlan] = {}
 
     def place(lang: str, waiting: tuple[str, ...]) -> None:

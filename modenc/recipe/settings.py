@@ -95,6 +95,10 @@ class OptimizerSettings:
     max_grad_norm: PositiveFloat
     """Norm to which gradients are clipped."""
 
+    def rows_a_step(self) -> int:
+        """Count the rows that one optimizer step reads."""
+        return self.batch_size * self.gradient_accumulation
+
 
 @dataclass(frozen=True)
 class DevSettings:
@@ -247,13 +251,19 @@ class SentenceEncodingSettings:
         return bool(self.scored_steps or self.keep_ranking_steps)
 
     def summary(self) -> str:
-        """Describe the stage: ``mnrl then scored pairs from kk``, ``copied from kk``, ``none``."""
-        done: list[str] = [] if self.objective == "none" else [self.objective]
-        done += ["scored pairs"] if self.scored_steps else []
-        done += ["scored pairs and passages"] if self.keep_ranking_steps else []
-        if self.start == FRESH:
-            return " then ".join(done) or "none"
-        return f"{' then '.join(done) or 'copied'} from {self.start}"
+        """Describe the stage, as :func:`summarize` does."""
+        return summarize(vars(self))
+
+
+def summarize(settings: Mapping[str, Any]) -> str:
+    """Describe a stage's settings: ``mnrl then scored pairs from kk``, ``copied from kk``, ``none``."""
+    objective, start = str(settings.get("objective", "none")), settings.get("start", FRESH)
+    done = [] if objective == "none" else [objective]
+    done += ["scored pairs"] if settings.get("scored_steps") else []
+    done += ["scored pairs and passages"] if settings.get("keep_ranking_steps") else []
+    if start == FRESH:
+        return " then ".join(done) or "none"
+    return f"{' then '.join(done) or 'copied'} from {start}"
 
 
 @dataclass(frozen=True)
@@ -298,7 +308,7 @@ class AlignmentSettings:
     the sentences of translations and paraphrases."""
     strength: ShareAbove0
     """Share of the adapter's trained output that is kept, above 0 and up to 1 (paper). Less preserves more of
-    the quality within the language; 0.5 also gained most across languages in turkic. Compare WiSE-FT
+    the quality within the language; 0.5 also gained most across Kazakh and Azerbaijani. Compare WiSE-FT
     (Wortsman et al., 2022)."""
 
 
@@ -457,7 +467,7 @@ SECTIONS: dict[str, type] = {
 class Recipe:
     """A checked recipe: a plan for each language, in the order of training.
 
-    Each language comes after the one that it starts from, and otherwise the pivot comes first.
+    The pivot comes first, and each language after the one that it starts from.
     """
 
     name: str
@@ -479,8 +489,3 @@ class Recipe:
     """Languages whose files were inspected."""
     tables: Mapping[str, LanguageTable] = field(default_factory=dict, repr=False)
     """The languages' tables in the file, for messages."""
-
-    def before_pivot(self) -> list[str]:
-        """List the languages that the pivot starts from, directly or not: they are trained before it."""
-        order = list(self.plans)
-        return order[: order.index(self.pivot)] if self.pivot in order else []

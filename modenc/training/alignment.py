@@ -34,7 +34,6 @@ from modenc.training.objectives.distillation import CosineDistillationLoss
 from modenc.training.objectives.pivot_loss import PivotAlignmentLoss, ScoredAlignmentLoss
 from modenc.training.passages import draw_passages
 from modenc.training.phases import objective_inputs, run_phases
-from modenc.training.processes import process_state
 from modenc.training.stage import Stage, published_adapter, published_modules
 from modenc.training.trainers import train_sentence_model
 
@@ -61,25 +60,22 @@ def train_alignment(stage: Stage) -> dict[str, Any]:
         metrics = _learn_paper_objective(stage, model, published_weights)
     else:
         metrics = learn_from_pivot(stage, settings, model, attach, published_weights)
-    if process_state().is_main_process:
-        with published_weights():
-            save_parallel_adapter(body, stage.modules.cla, stage.base.id)
+    with published_weights():
+        save_parallel_adapter(body, stage.modules.cla, stage.base.id)
     return metrics
 
 
-def published_encoder(
-    stage: Stage, max_length: int, lang: str | None = None, *, align: bool = False
-) -> Encode:
-    """Return an encoder with modules in the hub, by default the pivot's."""
-    modules = published_modules(stage, lang or stage.plan.pivot)
-    return encoder_of(stage.base, stage.plan, max_length, modules, align=align)
+def pivot_encoder(stage: Stage, max_length: int) -> Encode:
+    """Return an encoder with the pivot's modules in the hub."""
+    modules = published_modules(stage, stage.plan.pivot)
+    return encoder_of(stage.base, stage.plan, max_length, modules, align=False)
 
 
 def _learn_paper_objective(
     stage: Stage, model: SentenceTransformer, published_weights: PublishedWeights
 ) -> dict[str, Any]:
     settings, plan = stage.plan.alignment, stage.plan
-    pivot = published_encoder(stage, settings.max_length)
+    pivot = pivot_encoder(stage, settings.max_length)
     inputs = objective_inputs(
         stage,
         settings,
@@ -97,13 +93,14 @@ def _warmup_pairs(stage: Stage, pivot: Encode) -> tuple[Tensor, Tensor]:
     needed = stage.plan.alignment.optimizer.batch_size * 100
     sides: list[tuple[Vectors, Vectors]] = []
     for lang in stage.plan.emma_x.warmup_languages:
-        if "cla" not in published_modules(stage, lang).present():
+        modules = published_modules(stage, lang)
+        if "cla" not in modules.present():
             raise RecipeError(
                 f"emma_x.warmup_languages: expected {lang} in the hub with its alignment, found none; "
                 f"train it first: modenc train {stage.plan.recipe} --lang {lang}"
             )
         rows = sample(stage.data.of_others[lang].parallel.train, needed, stage.plan.run.seed)
-        own = published_encoder(stage, length, lang, align=True)([row.text for row in rows])
+        own = encoder_of(stage.base, stage.plan, length, modules)([row.text for row in rows])
         sides.append((own, pivot([row.pivot for row in rows])))
     left, right = (torch.from_numpy(np.concatenate(side)) for side in zip(*sides, strict=True))
     return left, right
@@ -134,7 +131,7 @@ def learn_from_pivot(
     pairs = [text for row in rows.get("scored", []) for text in (row.pivot1, row.pivot2)]
     pivot_row = _numbered([*counterparts, *negatives, *pairs])
     own_row = _numbered(row.text for row in unscored)
-    vectors = torch.from_numpy(published_encoder(stage, settings.max_length)(list(pivot_row)))
+    vectors = torch.from_numpy(pivot_encoder(stage, settings.max_length)(list(pivot_row)))
     before, kept = None, None
     if settings.keep_weight and stage.plan.keeps_passages():
         seed, turns = stage.plan.run.seed, len(rows) + 1
@@ -171,7 +168,7 @@ def learn_from_pivot(
 
 
 def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -> dict[str, list[Any]]:
-    """Sample as many rows of each kind as the steps can read in all processes.
+    """Sample as many rows of each kind as the steps can read.
 
     Returns ``paraphrase`` and ``parallel`` → cross-lingual rows, ``scored`` → scored cross-lingual pairs.
     """
@@ -179,7 +176,7 @@ def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -
     # The kinds take turns batch by batch, and the first may have one batch more.
     kinds = len(rows) + bool(settings.keep_weight and data.plan.keeps_passages())
     turns = math.ceil(optimizer.steps * optimizer.gradient_accumulation / max(kinds, 1))
-    needed = turns * optimizer.batch_size * process_state().num_processes
+    needed = turns * optimizer.batch_size
     return {kind: sample(found, needed, seed) for kind, found in rows.items()}
 
 
@@ -199,7 +196,7 @@ def dev_with_pivot(stage: Stage, published_weights: PublishedWeights) -> DevEval
         search=dev.search,
         cross_sts=dev.cross_sts,
         parallel=held_out,
-        pivot=published_encoder(stage, length),
+        pivot=pivot_encoder(stage, length),
         max_length=length,
         # Alignment seldom improves scores within the language: by those alone the start would always win.
         may_keep_initial=bool(dev.cross_sts or held_out),

@@ -24,11 +24,10 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 from modenc.errors import RecipeError
-from modenc.recipe.settings import AlignmentSettings, OptimizerSettings
+from modenc.recipe.settings import AlignmentSettings
 from modenc.training.adapters_io import add_parallel_adapter, save_parallel_adapter
 from modenc.training.body_module import sentence_model
 from modenc.training.objectives.contrast import ranking_loss
-from modenc.training.processes import process_state, rows_a_step
 from modenc.training.stage import Stage
 from modenc.training.trainers import BodyTrainer, run_trainer, training_arguments
 
@@ -125,16 +124,15 @@ def align_all_pairs(stages: Mapping[str, Stage]) -> dict[str, Any]:
         add_parallel_adapter(body, settings.reduction_factor)
     losses = {"paraphrase": "mnrl", "parallel": settings.parallel_loss}
     # A row of the data set is a whole batch, so that a batch stays within one pair of languages.
-    rows = replace(optimizer, steps=len(batches) // batches_a_step(optimizer), batch_size=1)
+    rows = replace(optimizer, steps=len(batches) // optimizer.gradient_accumulation, batch_size=1)
     trainer = BodyTrainer(
         model=AllPairsModel(models, texts, losses, scale=settings.scale, symmetric=settings.symmetric),
         args=training_arguments(rows, plan.run, pivot.checkpoints, sentences=False, evaluate=False),
         train_dataset=Dataset.from_list(batches),
     )
     metrics = run_trainer(trainer) | {"sets": _rows_read(batches, texts, optimizer.batch_size)}
-    if process_state().is_main_process:
-        for lang, stage in stages.items():
-            save_parallel_adapter(models[lang][0].body, stage.modules.cla, stage.base.id)
+    for lang, stage in stages.items():
+        save_parallel_adapter(models[lang][0].body, stage.modules.cla, stage.base.id)
     return metrics
 
 
@@ -195,11 +193,12 @@ def batches_of_pairs(texts: Mapping[str, Items], settings: AlignmentSettings, se
         ]
         kinds.append(cycle(batches))
     languages_learning = len(next(iter(texts.values()))) - 1
-    count = optimizer.steps * batches_a_step(optimizer) * languages_learning
+    a_step = optimizer.gradient_accumulation
+    count = optimizer.steps * a_step * languages_learning
     if not count:
         count = round(optimizer.epochs * len(kinds) * max(passes))
     # Whole optimizer steps, one at least.
-    count = max(count // batches_a_step(optimizer), 1) * batches_a_step(optimizer)
+    count = max(count // a_step, 1) * a_step
     return [next(next(kind)) for _, kind in zip(range(count), cycle(kinds), strict=False)]
 
 
@@ -234,8 +233,3 @@ def _endless_batches(batch: Batch, shared: list[int], size: int, rng: random.Ran
         rng.shuffle(shared)
         for start in range(0, len(shared) - size + 1, size):
             yield {**batch, "items": shared[start : start + size]}
-
-
-def batches_a_step(optimizer: OptimizerSettings) -> int:
-    """Count the batches that one optimizer step reads, in all processes."""
-    return rows_a_step(optimizer) // optimizer.batch_size

@@ -22,7 +22,7 @@ from modenc.composition.st_module import most_positions
 from modenc.evaluation.retrieval import Vectors
 from modenc.hub.layout import LanguageLayout
 from modenc.recipe.settings import LanguagePlan
-from modenc.training.processes import on_terminal, uses_bf16
+from modenc.training.process import on_terminal, uses_bf16
 from modenc.training.row_packing import pack_rows
 
 Encode = Callable[[list[str]], Vectors]

@@ -27,7 +27,7 @@ from modenc.evaluation.search import make_search_set, search_metrics
 from modenc.evaluation.sts import cross_similarity, pair_cosines, spearman
 from modenc.storage import whole_file, write_atomically
 from modenc.training.body_module import Encode, encode_texts
-from modenc.training.processes import process_state, readable
+from modenc.training.process import readable
 
 logger = logging.getLogger(__name__)
 
@@ -174,11 +174,10 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
                 "sets, or try a smaller learning rate",
                 step, ", ".join(wrong),
             )  # fmt: skip
-        if process_state().is_main_process:
-            if math.isfinite(scores["score"]) and scores["score"] > self._best("score", -math.inf):
-                with whole_file(self.weights) as temporary:
-                    save_weights(temporary, self.module, self.auxiliary, step=step, score=scores["score"])
-            write_atomically(self.path, json.dumps(self.history, indent=1))
+        if math.isfinite(scores["score"]) and scores["score"] > self._best("score", -math.inf):
+            with whole_file(self.weights) as temporary:
+                save_weights(temporary, self.module, self.auxiliary, step=step, score=scores["score"])
+        write_atomically(self.path, json.dumps(self.history, indent=1))
 
     def last_step(self) -> int:
         """Return the last step that was evaluated; -1 before any."""
@@ -186,7 +185,6 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
 
     def restore(self) -> int | None:
         """Restore the best weights; returns their step, or None if no score is a number."""
-        process_state().wait_for_everyone()
         if not self.weights.is_file():
             return None
         load_weights(self.weights, self.module, self.auxiliary)

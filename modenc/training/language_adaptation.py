@@ -31,7 +31,6 @@ from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.mixing import schedule_data
 from modenc.training.objectives.distillation import DistillationLoss
 from modenc.training.objectives.masked_lm import MaskedLM
-from modenc.training.processes import process_state, rows_a_step
 from modenc.training.stage import Stage, published_adapter
 from modenc.training.trainers import BodyTrainer, run_trainer, train_sentence_model, training_arguments
 from modenc.training.vocabulary import save_embeddings
@@ -64,11 +63,10 @@ def train_language_adaptation(stage: Stage) -> dict[str, Any]:
             metrics = _masked_lm(stage, masked_lm, tokenizer, published_weights)
         else:
             metrics = _distill(stage, model, masked_lm, tokenizer, published_weights)
-    if process_state().is_main_process:
-        with published_weights():
-            save_lora(model, stage.modules.la, stage.base.id)
-            if start is not None:
-                save_embeddings(embeddings.weight, stage.modules.root, stage.plan.vocabulary.storage)
+    with published_weights():
+        save_lora(model, stage.modules.la, stage.base.id)
+        if start is not None:
+            save_embeddings(embeddings.weight, stage.modules.root, stage.plan.vocabulary.storage)
     return metrics
 
 
@@ -198,7 +196,7 @@ def _distill(
 ) -> dict[str, Any]:
     settings, plan = stage.plan.language_adaptation, stage.plan
     optimizer = settings.optimizer
-    texts = sample(stage.data.text.train, optimizer.steps * rows_a_step(optimizer), plan.run.seed)
+    texts = sample(stage.data.text.train, optimizer.steps * optimizer.rows_a_step(), plan.run.seed)
     held_out = stage.data.text.held_out[:200]
     body = _with_start(stage, stage.load_body())
     base = sentence_model(body, stage.base.load_tokenizer(), plan, settings.max_length)

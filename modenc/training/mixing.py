@@ -23,7 +23,6 @@ from sentence_transformers.base.sampler import MultiDatasetDefaultBatchSampler
 
 from modenc.errors import RecipeError
 from modenc.recipe.settings import OptimizerSettings
-from modenc.training.processes import process_state
 
 logger = logging.getLogger(__name__)
 
@@ -39,17 +38,14 @@ class DataSchedule:
     """Set → number of its rows in this training."""
     groups: tuple[tuple[int, ...], ...]
     """Group → set → number of batches in a pass over the set."""
-    processes: int
-    """Number of processes; all read from the same group at a time, a batch each."""
     optimizer: OptimizerSettings
     """Settings with a batch size of at most the number of rows."""
     drawn_from: Mapping[str, int] = field(default_factory=dict)
     """Set → number of all its rows, where ``rows`` are a sample."""
 
     def batches(self) -> int:
-        """Count the batches in a pass over the data, in all processes."""
-        rounds = math.ceil(max(map(sum, self.groups)) / self.processes)
-        return rounds * self.processes * len(self.groups)
+        """Count the batches in a pass over the data."""
+        return max(map(sum, self.groups)) * len(self.groups)
 
     def sets(self) -> Iterator[int]:
         """Yield the set of each batch in a pass; sets are numbered through all groups."""
@@ -61,7 +57,7 @@ class DataSchedule:
             endless.append(cycle(spread[np.argsort(places, kind="stable")].tolist()))
             first += len(counts)
         for place in range(self.batches()):
-            yield next(endless[place // self.processes % len(endless)])
+            yield next(endless[place % len(endless)])
 
     def steps(self) -> int:
         """Count the optimizer steps as the trainers do."""
@@ -69,10 +65,9 @@ class DataSchedule:
 
     def rows_read(self, steps: int) -> dict[str, dict[str, int]]:
         """Count each set's ``rows``, and the ``rows_seen`` in ``steps``, where repeated rows count again."""
-        processes, accumulation = self.processes, self.optimizer.gradient_accumulation
         passes, rest = divmod(steps, self._steps_a_pass())
         # The last step of a pass may have fewer batches.
-        more = min(rest * accumulation * processes, self.batches())
+        more = min(rest * self.optimizer.gradient_accumulation, self.batches())
         in_pass, in_rest = (Counter(islice(self.sets(), count)) for count in (self.batches(), more))
         read = {}
         for number, (name, rows) in enumerate(self.rows.items()):
@@ -96,8 +91,7 @@ class DataSchedule:
                 )  # fmt: skip
 
     def _steps_a_pass(self) -> int:
-        batches = self.batches() // self.processes
-        return max(math.ceil(batches / self.optimizer.gradient_accumulation), 1)
+        return math.ceil(self.batches() / self.optimizer.gradient_accumulation)
 
 
 class ScheduleSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]
@@ -141,21 +135,21 @@ def schedule_data(
         drawn_from: set → number of all its rows, where ``train`` has only a sample that the steps can read.
 
     Raises:
-        RecipeError: a set has no rows, or in several processes fewer than one batch.
+        RecipeError: a set has no rows.
     """
-    processes, batch = process_state().num_processes, optimizer.batch_size
+    sets = {"rows": {"rows": train}} if isinstance(train, Dataset) else train
+    rows = {name: len(data) for group in sets.values() for name, data in group.items()}
+    for name, count in rows.items():
+        if not count:
+            raise RecipeError(
+                f"{name}: expected 1 row of training data or more, found 0; add data or use another objective"
+            )
     if isinstance(train, Dataset):
-        _check_rows("rows", len(train), processes, processes)
-        size = min(batch, len(train) // processes)
-        # The library's sampler leaves out the rest.
-        groups: tuple[tuple[int, ...], ...] = ((len(train) // size // processes * processes,),)
-        rows, optimizer = {"rows": len(train)}, replace(optimizer, batch_size=size)
-    else:
-        rows = {name: len(data) for sets in train.values() for name, data in sets.items()}
-        for name, count in rows.items():
-            _check_rows(name, count, 1 if processes == 1 else batch, processes)
-        groups = tuple(tuple(max(rows[name] // batch, 1) for name in sets) for sets in train.values())
-    return DataSchedule(rows, groups, processes, optimizer, drawn_from or {})
+        # The library's sampler leaves out a set of fewer rows than a batch.
+        optimizer = replace(optimizer, batch_size=min(optimizer.batch_size, len(train)))
+    batch = optimizer.batch_size
+    groups = tuple(tuple(max(rows[name] // batch, 1) for name in group) for group in sets.values())
+    return DataSchedule(rows, groups, optimizer, drawn_from or {})
 
 
 def log_drawn_rows(
@@ -171,12 +165,3 @@ def log_drawn_rows(
         if count < rows and len(languages) > 1:
             left = rows - count
             logger.warning("  %s: %d of %d rows are never read; more steps read more", name, left, rows)
-
-
-def _check_rows(name: str, found: int, needed: int, processes: int) -> None:
-    if found < needed:
-        where = f" in {processes} processes" if processes > 1 else ""
-        raise RecipeError(
-            f"{name}: expected {needed} rows of training data or more{where}, found {found}; add data, use a "
-            "smaller optimizer.batch_size or another objective"
-        )

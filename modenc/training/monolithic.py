@@ -34,7 +34,7 @@ from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevEvaluator
 from modenc.training.phases import objective_inputs, run_phases
-from modenc.training.processes import environment_kept, process_state, training_lock
+from modenc.training.process import one_process, training_lock
 from modenc.training.publishing import compare_model
 from modenc.training.sentence_encoding import row_sets
 from modenc.training.stage import Stage, discard, prepare_folder, stage_settings
@@ -48,7 +48,7 @@ PROJECTED = ("bitranslation", "vmsst", "vmsst_contrastive")
 """Objectives whose sentence vector is a linear projection of the pooled states (VMSST, section 5)."""
 
 
-@environment_kept()
+@one_process()
 def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     """Train one model as ``recipe``'s ``monolithic`` section says, and save it for sentence-transformers.
 
@@ -101,12 +101,10 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
             metrics = {str(settings.objective): run_phases(inputs, dev)}
         else:
             metrics = _learn_paraphrases(stage, model, data, dev)
-        if process_state().is_main_process:
-            about = {"metrics": metrics, "comparison": compare_model(data, model)}
-            with disk_errors(output.parent, _KEPT), whole_folder(output) as folder:
-                _save(model, tokenizer, plan, folder, about)
-            discard(work)
-        process_state().wait_for_everyone()
+        about = {"metrics": metrics, "comparison": compare_model(data, model)}
+        with disk_errors(output.parent, _KEPT), whole_folder(output) as folder:
+            _save(model, tokenizer, plan, folder, about)
+        discard(work)
     return metrics
 
 
@@ -183,10 +181,7 @@ def _begin(work: Path, base: BaseModel, plan: LanguagePlan, data: dict[str, Trai
         "evaluate_every": any(own.dev.sts for own in data.values()) and plan.run.evaluate_every,
         "data": {lang: [rows.fingerprint for rows in _sets_read(own)] for lang, own in data.items()},
     }
-    fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    if process_state().is_main_process:
-        prepare_folder(work, fingerprint)
-    process_state().wait_for_everyone()
+    prepare_folder(work, hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest())
 
 
 def _sets_read(data: TrainingData) -> list[TrainingSet[Any]]:

@@ -12,7 +12,6 @@ from datasets import Dataset
 from modenc.data.kinds import PassageRow
 from modenc.recipe.settings import OptimizerSettings
 from modenc.training.data_access import sample
-from modenc.training.processes import rows_a_step
 
 Row = TypeVar("Row")
 
@@ -22,7 +21,7 @@ _SPAN = 150
 
 def draw_passages(rows: Sequence[PassageRow], optimizer: OptimizerSettings, turns: int, seed: int) -> Dataset:
     """Make a data set of as many passages as the steps read, with ``turns`` kinds of batches in turn."""
-    needed = math.ceil(optimizer.steps * rows_a_step(optimizer) / turns)
+    needed = math.ceil(optimizer.steps * optimizer.rows_a_step() / turns)
     return passage_set(draw_neighbors(rows, optimizer.batch_size, needed, seed), seed)
 
 

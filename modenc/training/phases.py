@@ -39,7 +39,6 @@ from modenc.training.objectives.emma_x import (
     classifier_warmup,
 )
 from modenc.training.objectives.vmsst import Sentences, SourceSeparation, VmsstLoss
-from modenc.training.processes import rows_a_step
 from modenc.training.stage import Stage
 from modenc.training.trainers import AuxiliaryModel, train_auxiliary, train_sentence_model
 
@@ -79,7 +78,7 @@ class ObjectiveInputs:
         sizes = [len(rows) for rows in (self.pairs or self.texts).values() if rows]
         # Enough to read every row of the language that has the most rows for its share.
         rows: float = max(size ** (1 - exponent) for size in sizes) * sum(size**exponent for size in sizes)
-        return max(math.ceil(optimizer.epochs * round(rows) / rows_a_step(optimizer)), 1)
+        return max(math.ceil(optimizer.epochs * round(rows) / optimizer.rows_a_step()), 1)
 
     def embed(self, ids: Tensor) -> Tensor:
         """Embed piece ids [batch, length] on the table's device: [batch, length, hidden]."""
@@ -246,7 +245,7 @@ def _musr(inputs: ObjectiveInputs) -> Iterator[Phase]:
     yield from _decoder_alone(inputs, decoder, first.pivot_reconstruction_loss, len(pairs.distinct))
     data = _dataset(inputs, pairs, [pairs.rows])
     early = steps - round(steps * plan.musr.consistency_share)
-    cut, rate = early * rows_a_step(inputs.settings.optimizer), plan.decoder.learning_rate
+    cut, rate = early * inputs.settings.optimizer.rows_a_step(), plan.decoder.learning_rate
     if early:
         yield Phase("translation", early, data.select(range(cut)), first, rate)
     if early < steps:
@@ -270,7 +269,7 @@ def _emma_x(inputs: ObjectiveInputs) -> Iterator[Phase]:
     auxiliary.momentum.start_at(inputs.model)
     if early == steps:
         return
-    count, seed = (steps - early) * rows_a_step(inputs.settings.optimizer), plan.run.seed
+    count, seed = (steps - early) * inputs.settings.optimizer.rows_a_step(), plan.run.seed
     texts = draw_rows(inputs.texts, count, 0.0, seed)
     pivot = inputs.vectors(sample(inputs.pivot_texts, count, seed))
     data = Dataset.from_dict({"text": texts})
@@ -291,7 +290,7 @@ def _translations(
     inputs: ObjectiveInputs, steps: int, exponent: float, *, decoded: bool = False
 ) -> _Translations:
     """Draw the translations that ``steps`` read; ``decoded`` adds the sentences for the decoder's phase."""
-    count = steps * rows_a_step(inputs.settings.optimizer)
+    count = steps * inputs.settings.optimizer.rows_a_step()
     groups = {
         lang: [(number, row) for row in rows]
         for number, (lang, rows) in enumerate(sorted(inputs.pairs.items()))
@@ -300,7 +299,7 @@ def _translations(
     log_drawn_rows(sorted(inputs.pairs), [number for number, _ in rows], groups)
     distinct = dict.fromkeys(row.pivot for _, row in rows)
     if decoded and inputs.encode_pivot is not None:
-        more = inputs.plan.decoder.pivot_steps * rows_a_step(inputs.settings.optimizer)
+        more = inputs.plan.decoder.pivot_steps * inputs.settings.optimizer.rows_a_step()
         others = draw_rows(groups, more, exponent, inputs.plan.run.seed + 1)
         distinct |= dict.fromkeys(row.pivot for _, row in others)
     pivots, row_of = [row.pivot for _, row in rows], {text: number for number, text in enumerate(distinct)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +25,7 @@ from modenc.training.alignment import train_alignment
 from modenc.training.all_pairs import align_all_pairs
 from modenc.training.data_access import TrainingData
 from modenc.training.language_adaptation import train_language_adaptation
-from modenc.training.processes import environment_kept, process_state, training_lock
+from modenc.training.process import one_process, training_lock
 from modenc.training.publishing import prepare_hub, publish_language
 from modenc.training.sentence_encoding import train_sentence_encoding
 from modenc.training.stage import (
@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 _KEPT = "finished stages, the last whole checkpoint and the hub are kept"
 
 
-@environment_kept()
+@one_process()
 def train(
     recipe: Recipe,
     *,
@@ -56,8 +56,7 @@ def train(
     """Train the modules of a recipe's languages in its order, and publish them in its hub.
 
     A language is published when all stages of its plan are done: until then the hub keeps the modules that it
-    has. A language that it does not have with alignment is also published without, when only that is left,
-    and so is a language that the pivot starts from, before the pivot is trained.
+    has. A language that it does not have with alignment is also published without, when only that is left.
 
     Args:
         recipe: a recipe of ``load_recipe``.
@@ -101,10 +100,9 @@ class StageJob:
     """Whether the languages go into the hub after it, if all of their stages are done."""
     after: tuple[int, ...]
     """Positions of the jobs whose results it needs."""
-    early: bool = False
-    """Whether the hub gets them though their alignment is left, since a job before that needs them."""
 
 
+@one_process()
 def stage_jobs(
     recipe: Recipe,
     *,
@@ -123,7 +121,7 @@ def stage_jobs(
         return training.jobs(chosen, names, force=force)
 
 
-@environment_kept()
+@one_process()
 def run_stage_job(recipe: Recipe, job: StageJob, *, wait: float = 0) -> dict[str, Path | None]:
     """Run a job of :func:`stage_jobs`; an interrupted one goes on from its last checkpoint.
 
@@ -195,67 +193,40 @@ class _Training:
         RecipeError where a stage that is not chosen would have to be trained, and a later one needs it.
         """
         plans = [self.recipe.plans[lang] for lang in languages]
-        chosen: dict[str, list[str]] = {plan.lang: [] for plan in plans}
+        chosen = {plan.lang: _stages_to_run(plan, stages) for plan in plans}
         for plan in plans:
-            for before, name in zip(("", *STAGES), STAGES, strict=False):
-                # What has nothing to do need not be chosen, if the stage before it is.
-                if name in stages or (plan.skips(name) and before in chosen[plan.lang]):
-                    chosen[plan.lang].append(name)
             if set(stages) != set(STAGES):
                 self._read_data(plan)
                 self._due(plan, chosen[plan.lang], force=force)
-        if force and process_state().is_main_process:
+        if force:
             for plan in plans:
                 for name in stages:
                     discard(plan.run.work_dir / plan.lang / name)
-        process_state().wait_for_everyone()
         jobs: list[StageJob] = []
         last: dict[str, int] = {}
-        for together, names, publish, early in self._blocks(plans, chosen):
+        blocks: list[tuple[tuple[str, ...], list[str]]] = [((lang,), names) for lang, names in chosen.items()]
+        if all_pairs := plans[0].aligns_all_pairs() and "alignment" in stages:
+            blocks = [(one, names[:-1]) for one, names in blocks] + [(tuple(languages), ["alignment"])]
+        for together, names in blocks:
             for name in names:
-                # A job first checks that the earlier stages are done. Their fingerprints cover the modules
-                # that they read from the hub, so these must be published before this job, too.
-                upto = STAGES[: STAGES.index(name) + 1]
-                needed = {
-                    other
-                    for lang in together
-                    for one in upto
-                    for other, _ in modules_needed(self.recipe.plans[lang], one)
-                }
-                after = {last[lang] for lang in needed.union(together) if lang in last}
+                after = {last[lang] for lang in self._languages_read(together, name) if lang in last}
                 if name != names[0]:
                     after.add(len(jobs) - 1)
-                is_last = name == names[-1]
-                jobs.append(
-                    StageJob(together, name, is_last and publish, tuple(sorted(after)), is_last and early)
-                )
+                publishes = name == names[-1] and (name == "alignment" or not all_pairs)
+                jobs.append(StageJob(together, name, publishes, tuple(sorted(after))))
             if names:
                 last.update(dict.fromkeys(together, len(jobs) - 1))
         return jobs
 
-    def _blocks(
-        self, plans: Sequence[LanguagePlan], chosen: Mapping[str, Sequence[str]]
-    ) -> Iterator[tuple[tuple[str, ...], Sequence[str], bool, bool]]:
-        """Yield languages with stages that are trained in a row, and whether these publish, and early.
+    def _languages_read(self, languages: Iterable[str], stage: str) -> set[str]:
+        """Collect the languages whose modules a job reads, its own among them.
 
-        Languages that the pivot starts from are aligned after it, and all pairs of languages at the end.
+        A job first checks that the earlier stages are done. Their fingerprints cover the modules that they
+        read from the hub, so these must be published before this job, too.
         """
-        all_pairs, pivot = plans[0].aligns_all_pairs(), self.recipe.pivot
-        before_pivot = self.recipe.before_pivot() if pivot in chosen else []
-        waiting: list[str] = []
-        for plan in plans:
-            lang, names = plan.lang, chosen[plan.lang]
-            waits = "alignment" in names and not plan.skips("alignment")
-            if waits and (all_pairs or lang in before_pivot):
-                waiting.append(lang)
-                early = any(other.sentence_encoding.start == lang for other in plans)
-                yield (lang,), names[:-1], early, early
-            else:
-                yield (lang,), names, True, False
-            if lang == pivot and not all_pairs:
-                yield from (((one,), ["alignment"], True, False) for one in waiting)
-        if all_pairs and waiting:
-            yield tuple(waiting), ["alignment"], True, False
+        plans, upto = [self.recipe.plans[lang] for lang in languages], STAGES[: STAGES.index(stage) + 1]
+        needed = {other for plan in plans for name in upto for other, _ in modules_needed(plan, name)}
+        return needed.union(languages)
 
     def run(self, job: StageJob) -> dict[str, Path | None]:
         """Train a job's stage unless it is done, and publish its languages if the job does."""
@@ -279,7 +250,7 @@ class _Training:
             last, record = due[lang][-1]
             stage = stages[lang] if record is None else last
             done[job.stage] = records[lang]
-            folders[lang] = publish_language(self.recipe, self.hub, stage, done, pivot=pivot, early=job.early)
+            folders[lang] = publish_language(self.recipe, self.hub, stage, done, pivot=pivot)
         return folders
 
     def _read_data(self, *plans: LanguagePlan) -> None:
@@ -312,6 +283,15 @@ class _Training:
                 record, again = None, True
             found.append((stage, record))
         return found
+
+
+def _stages_to_run(plan: LanguagePlan, stages: Sequence[str]) -> list[str]:
+    """List the chosen ``stages`` in order, and those after one of them that have nothing to do."""
+    found: list[str] = []
+    for before, name in zip(("", *STAGES), STAGES, strict=False):
+        if name in stages or (plan.skips(name) and before in found):
+            found.append(name)
+    return found
 
 
 def _train_stages(stages: Mapping[str, Stage]) -> dict[str, StageRecord]:

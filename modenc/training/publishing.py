@@ -46,7 +46,6 @@ from modenc.recipe.settings import FRESH, STAGES, LanguagePlan, Recipe
 from modenc.training.body_module import Encode, encode_texts, encoder_of
 from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevEvaluator
-from modenc.training.processes import broadcast_from_main, process_state
 from modenc.training.stage import Stage, StageRecord
 from modenc.training.tokenizers import tokens_per_sentence
 
@@ -67,13 +66,11 @@ def publish_language(
     records: Mapping[str, StageRecord],
     *,
     pivot: LanguageLayout | None = None,
-    early: bool = False,
 ) -> Path | None:
     """Compare a language's modules with the base and put them into the hub, unless it has them already.
 
     While stages are left, the hub keeps what it has; if only the alignment is left, it gets a language that
-    it has not aligned either. All processes wait for the main one, since the next language may need these
-    modules.
+    it has not aligned either.
 
     Args:
         recipe: the recipe.
@@ -81,40 +78,36 @@ def publish_language(
         stage: the language's last finished stage.
         records: stage → its record, for the stages that are done.
         pivot: the pivot's modules that these were trained with, by default those in the hub.
-        early: whether the hub gets them though alignment is left, since the pivot starts from them.
 
     Returns:
         The language's folder in the hub, in the work folder while stages are left, None where
         ``run.publish`` keeps the modules out.
     """
-    plan, published = stage.plan, True
+    plan = stage.plan
     lang, left = plan.lang, [name for name in STAGES if name not in records and not plan.skips(name)]
     card = hub.card(lang) if lang in hub.languages() else None
     is_new = card is None or "alignment" not in card.stages
-    if left and not early and broadcast_from_main(left != ["alignment"] or not is_new):
-        if process_state().is_main_process:
-            kept = "not in the hub" if card is None else "the hub keeps its modules"
-            done = f"{', '.join(left)} {'is' if len(left) == 1 else 'are'} done"
-            logger.warning("%s: %s until %s", lang, kept, done)
+    if left and (left != ["alignment"] or not is_new):
+        kept = "not in the hub" if card is None else "the hub keeps its modules"
+        done = f"{', '.join(left)} {'is' if len(left) == 1 else 'are'} done"
+        logger.warning("%s: %s until %s", lang, kept, done)
         return stage.modules.root
-    if process_state().is_main_process:
-        sources = _sources(hub, stage, records)
-        if card is None or _is_outdated(card, stage, records, None if left else sources):
-            comparison = compare_with_base(stage.data, stage.modules, pivot)
-            published = plan.run.publish == "always" or not is_worse_than_base(comparison)
-            if published:
-                _publish(recipe, hub, stage, records, sources, comparison)
-            else:
-                kept = "it has none of this language" if card is None else "the modules that are there stay"
-                logger.warning(
-                    "  %s: not put into the hub %s (run.publish = 'unless_worse'); %s. The trained stages "
-                    "stay in %s: train again with better data or settings, or publish them as they are with "
-                    "run.publish=always",
-                    lang, hub.path, kept, plan.run.work_dir / lang,
-                )  # fmt: skip
-        elif card.comparison:
-            log_comparison(lang, card.comparison)
-    return hub.path / lang if broadcast_from_main(published) else None
+    sources = _sources(hub, stage, records)
+    if card is None or _is_outdated(card, stage, records, None if left else sources):
+        comparison = compare_with_base(stage.data, stage.modules, pivot)
+        if plan.run.publish == "unless_worse" and is_worse_than_base(comparison):
+            kept = "it has none of this language" if card is None else "the modules that are there stay"
+            logger.warning(
+                "  %s: not put into the hub %s (run.publish = 'unless_worse'); %s. The trained stages "
+                "stay in %s: train again with better data or settings, or publish them as they are with "
+                "run.publish=always",
+                lang, hub.path, kept, plan.run.work_dir / lang,
+            )  # fmt: skip
+            return None
+        _publish(recipe, hub, stage, records, sources, comparison)
+    elif card.comparison:
+        log_comparison(lang, card.comparison)
+    return hub.path / lang
 
 
 def _is_outdated(
@@ -220,13 +213,12 @@ def prepare_hub(recipe: Recipe, plans: Sequence[LanguagePlan], base: BaseModel) 
     )
     needed = {lang for plan in plans for lang in (plan.pivot, *plan.builds_on())}
     needed -= {plan.lang for plan in plans}
-    with process_state().main_process_first():
-        hub = Hub.create(recipe.hub, info)
-        if recipe.start_from is not None:
-            for lang in sorted(needed - set(hub.languages())):
-                hub.install(recipe.start_from, lang)
-                logger.info("%s: copied from %s", lang, recipe.start_from)
-        return hub
+    hub = Hub.create(recipe.hub, info)
+    if recipe.start_from is not None:
+        for lang in sorted(needed - set(hub.languages())):
+            hub.install(recipe.start_from, lang)
+            logger.info("%s: copied from %s", lang, recipe.start_from)
+    return hub
 
 
 # A factor on the base's number of tokens; a language's own vocabulary should need fewer.
@@ -278,7 +270,7 @@ def compare_with_base(
     """Compare modules, as they will be published, with the base; log the result, with advice.
 
     ``pivot`` are the pivot's modules, by default those in the recipe's hub. Returns a card's ``comparison``,
-    empty where nothing is held out. Only one process may call it.
+    empty where nothing is held out.
 
     Raises:
         DataError: held-out data cannot be read.

@@ -39,7 +39,6 @@ from modenc.training.data_access import TrainingData, sample
 from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.objectives.distillation import RankingDistillationLoss
 from modenc.training.passages import draw_passages
-from modenc.training.processes import process_state, rows_a_step
 from modenc.training.stage import Stage, published_adapter
 from modenc.training.trainers import train_sentence_model
 
@@ -51,7 +50,7 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
     settings = stage.plan.sentence_encoding
     start = None if settings.start == FRESH else published_adapter(stage, settings.start)
     if settings.objective == "none" and not settings.scores():
-        if start is not None and process_state().is_main_process:
+        if start is not None:
             shutil.copytree(start, stage.modules.se)
         return {}
     composed, tokenizer = stage.body_and_tokenizer(dropout=settings.dropout)
@@ -67,9 +66,8 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
         metrics = _with_phase(metrics, "scored", _learn_scores(stage, model, kept))
     if settings.keep_ranking_steps:
         metrics = _with_phase(metrics, "ranking", _keep_ranking(stage, model, kept))
-    if process_state().is_main_process:
-        with kept():
-            save_lora(body, stage.modules.se, stage.base.id)
+    with kept():
+        save_lora(body, stage.modules.se, stage.base.id)
     return metrics
 
 
@@ -158,7 +156,7 @@ def set_groups(
         lines = [text for text in data.text.train if len(text) <= settings.simcse_max_chars]
         lines = list(dict.fromkeys(lines)) or data.text.train
         drawn_from["simcse"] = len(lines)
-        lines = sample(lines, settings.optimizer.steps * rows_a_step(settings.optimizer), seed)
+        lines = sample(lines, settings.optimizer.steps * settings.optimizer.rows_a_step(), seed)
         groups["simcse"] = {"simcse": Dataset.from_dict({"anchor": lines, "positive": lines})}
     return groups, drawn_from
 

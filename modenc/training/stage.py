@@ -30,7 +30,6 @@ from modenc.recipe.settings import FRESH, PAPER_SECTIONS, STAGES, LanguagePlan
 from modenc.storage import whole_file, write_atomically
 from modenc.training.body_module import set_dropout
 from modenc.training.data_access import TrainingData
-from modenc.training.processes import process_state
 
 PIVOT_SETTINGS = (
     "objective",
@@ -170,27 +169,23 @@ def begin(stage: Stage) -> None:
 
     Checkpoints of an interrupted training with the same fingerprint stay.
     """
-    if process_state().is_main_process:
-        prepare_folder(stage.folder, stage.fingerprint)
-        shutil.rmtree(stage.modules.root, ignore_errors=True)
-        if stage.before is None:
-            stage.modules.root.mkdir()
-        else:
-            shutil.copytree(stage.before.root, stage.modules.root)
-        for later in STAGES[STAGES.index(stage.name) + 1 :]:
-            discard(stage.folder.parent / later)
-    process_state().wait_for_everyone()
+    prepare_folder(stage.folder, stage.fingerprint)
+    shutil.rmtree(stage.modules.root, ignore_errors=True)
+    if stage.before is None:
+        stage.modules.root.mkdir()
+    else:
+        shutil.copytree(stage.before.root, stage.modules.root)
+    for later in STAGES[STAGES.index(stage.name) + 1 :]:
+        discard(stage.folder.parent / later)
 
 
 def finish(stage: Stage, metrics: dict[str, Any]) -> StageRecord:
     """Mark a stage as done, and remove its checkpoints."""
     metrics = {**metrics, "threads": torch.get_num_threads()}
     record = StageRecord(stage.fingerprint, stage_settings(stage.plan, stage.name), metrics)
-    if process_state().is_main_process:
-        content = json.dumps(dataclasses.asdict(record), indent=1, default=float)
-        write_atomically(stage.folder / _DONE, content)
-        shutil.rmtree(stage.checkpoints, ignore_errors=True)
-    process_state().wait_for_everyone()
+    content = json.dumps(dataclasses.asdict(record), indent=1, default=float)
+    write_atomically(stage.folder / _DONE, content)
+    shutil.rmtree(stage.checkpoints, ignore_errors=True)
     return record
 
 

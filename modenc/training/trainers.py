@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from modenc.recipe.settings import OptimizerSettings, RunSettings
 from modenc.training.dev import DevEvaluator, KeepBest, load_weights, save_weights
 from modenc.training.mixing import DataSchedule, ScheduleSampler, SetGroups, schedule_data
-from modenc.training.processes import average, on_terminal, process_state, readable, uses_bf16
+from modenc.training.process import on_terminal, readable, uses_bf16
 from modenc.training.stage import Stage
 
 logger = logging.getLogger(__name__)
@@ -36,20 +36,19 @@ _CHECKPOINT_FILES = (_WEIGHTS, "optimizer.pt", "scheduler.pt", "trainer_state.js
 
 
 class _TrainableCheckpoints:
-    """Mixin: a checkpoint holds the trainable weights, and all of the losses' auxiliary modules.
+    """Mixin: a checkpoint holds the trainable weights, and all of the loss's auxiliary modules.
 
     Auxiliary modules (decoders, classifiers, queues) train with a loss and are thrown away afterwards. A loss
-    that has any has them as its attribute ``auxiliary``.
+    that has any has them as its attribute ``auxiliary``. Where each data set has its own loss, none has any.
     """
 
     model: nn.Module
     loss: nn.Module | dict[str, nn.Module] | None = None
 
     def auxiliary(self) -> nn.ModuleList:
-        """Collect the auxiliary modules of the losses, or of an :class:`AuxiliaryModel`."""
-        losses = self.loss.values() if isinstance(self.loss, dict) else [self.loss or self.model]
-        found = [getattr(loss, "auxiliary", None) for loss in losses]
-        return nn.ModuleList(dict.fromkeys(module for module in found if isinstance(module, nn.Module)))
+        """List the auxiliary modules of the loss, or of an :class:`AuxiliaryModel`."""
+        found = getattr(self.loss or self.model, "auxiliary", None)
+        return nn.ModuleList([] if found is None else [found])
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         folder = Path(output_dir or self.args.output_dir)  # type: ignore[attr-defined]
@@ -88,55 +87,28 @@ class SentenceTrainer(_TrainableCheckpoints, SentenceTransformerTrainer):  # typ
             return DefaultBatchSampler(range(len(dataset)), batch_size, drop_last)
         return super().get_batch_sampler(dataset, batch_size, drop_last, **settings)
 
-    def get_train_dataloader(self) -> Any:
-        """Return a loader with another order in each epoch, in several processes too.
-
-        accelerate divides a sampler among processes by a ``BatchSamplerShard``, which has no ``set_epoch``:
-        every epoch would have the same order and leave out the same rows.
-        """
-        loader = super().get_train_dataloader()
-        shard = loader.batch_sampler
-        whole: Any = getattr(shard, "batch_sampler", None)
-        if hasattr(whole, "set_epoch") and not hasattr(shard, "set_epoch"):
-            shard.set_epoch = whole.set_epoch
-        return loader
-
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """Do nothing: the hub writes its own cards."""
 
 
 class AuxiliaryGradients(TrainerCallback):  # type: ignore[misc]
-    """Callback that clears, averages over processes and clips the gradients of the losses' auxiliary modules.
+    """Callback that clears and clips the gradients of a loss's auxiliary modules.
 
-    The trainers do so for the model alone. A loss with a method ``begin_step`` is given the step's number;
-    tensors of auxiliary modules' method ``averaged`` are averaged over processes in each step, too.
+    The trainers do so for the model alone. A loss with a method ``begin_step`` is given the step's number.
     """
 
-    def __init__(self, losses: Iterable[nn.Module], auxiliary: nn.Module) -> None:
-        self.losses: list[Any] = list(losses)
-        self.auxiliary = auxiliary
+    def __init__(self, loss: Any) -> None:
+        self.loss = loss
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Clear gradients before each optimizer step."""
-        for loss in self.losses:
-            loss.zero_grad()
-            if hasattr(loss, "begin_step"):
-                loss.begin_step(state.global_step)
+        self.loss.zero_grad()
+        if hasattr(self.loss, "begin_step"):
+            self.loss.begin_step(state.global_step)
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Average and clip gradients after all passes of a step."""
-        learning = [parameter for parameter in self.auxiliary.parameters() if parameter.requires_grad]
-        processes = process_state().num_processes
-        if processes > 1:
-            for parameter in learning:
-                if parameter.grad is None:
-                    parameter.grad = torch.zeros_like(parameter)
-                average(parameter.grad)
-            for module in self.auxiliary.modules():
-                for tensor in getattr(module, "averaged", tuple)():
-                    average(tensor.data)
-        if args.max_grad_norm:
-            nn.utils.clip_grad_norm_(learning, args.max_grad_norm)
+        """Clip gradients after all passes of a step."""
+        nn.utils.clip_grad_norm_(self.loss.auxiliary.parameters(), args.max_grad_norm)
 
 
 class LossLines(TrainerCallback):  # type: ignore[misc]
@@ -146,7 +118,7 @@ class LossLines(TrainerCallback):  # type: ignore[misc]
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
     ) -> None:
         """Log the newest loss."""
-        if logs and "loss" in logs and state.is_world_process_zero:
+        if logs and "loss" in logs:
             logger.info("  step %d of %d: loss %.3f", state.global_step, state.max_steps, logs["loss"])
 
 
@@ -158,7 +130,7 @@ def training_arguments(
     arguments = SentenceTransformerTrainingArguments if sentences else TrainingArguments
     # Otherwise the library takes over the precision of an earlier training in this process.
     os.environ["ACCELERATE_MIXED_PRECISION"] = "bf16" if bf16 else "no"
-    return arguments(
+    made = arguments(
         output_dir=str(folder),
         max_steps=optimizer.steps or -1,
         num_train_epochs=optimizer.epochs,
@@ -188,6 +160,9 @@ def training_arguments(
         remove_unused_columns=not sentences,
         report_to=[],
     )
+    # One device: otherwise the trainers split each batch over all GPUs, and losses see fewer of its rows.
+    made._n_gpu = 1
+    return made
 
 
 def last_checkpoint(folder: Path) -> str | None:
@@ -307,7 +282,7 @@ def train_sentence_model(
         were read; with dev data also the metrics on it as ``dev_before`` and ``dev_after``.
 
     Raises:
-        RecipeError: a data set has no rows, or too few for several processes.
+        RecipeError: a data set has no rows.
     """
     schedule = schedule_data(train, settings, drawn_from)
     schedule.log(stage.name)
@@ -322,9 +297,9 @@ def train_sentence_model(
         model, arguments, train, loss=loss, evaluator=evaluator, optimizers=(optimizer, None)
     )
     trainer.schedule = schedule
-    auxiliary = trainer.auxiliary()
-    trainer.add_callback(AuxiliaryGradients(loss.values() if isinstance(loss, dict) else [loss], auxiliary))
-    best = KeepBest(stage.folder, model, auxiliary) if evaluator else None
+    if hasattr(loss, "auxiliary"):
+        trainer.add_callback(AuxiliaryGradients(loss))
+    best = KeepBest(stage.folder, model, trainer.auxiliary()) if evaluator else None
     if best and dev.may_keep_initial and not best.history:
         best.record(0, metrics["dev_before"])
     metrics |= run_trainer(trainer, best)

@@ -28,7 +28,7 @@ from modenc.hub.checks import parse_tokenizer
 from modenc.hub.layout import EMBEDDINGS_TENSOR, SCALES_TENSOR, LanguageLayout
 from modenc.recipe.settings import EmbeddingStorage
 from modenc.training.data_access import sample
-from modenc.training.processes import on_terminal, process_state, readable
+from modenc.training.process import on_terminal, readable
 from modenc.training.stage import Stage
 from modenc.training.tokenizers import (
     extend,
@@ -58,7 +58,7 @@ def train_vocabulary(stage: Stage) -> dict[str, Any]:
     mixed and random, and tokens per held-out sentence; BaseModelError if a hub would refuse the tokenizer.
     """
     settings, prompt = stage.plan.vocabulary, stage.plan.base.prompt
-    if stage.plan.skips("vocabulary") or not process_state().is_main_process:
+    if stage.plan.skips("vocabulary"):
         return {}
     bases_own = stage.base.load_tokenizer()
     base = transliterate(bases_own, settings.transliteration) if settings.transliteration else bases_own

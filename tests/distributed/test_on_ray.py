@@ -50,7 +50,7 @@ def test_a_missing_ray_is_named(train, monkeypatch, capsys):
     ("words", "message"),
     [
         (["--address", "10.0.0.1:6379"], "expected --on ray with it"),
-        (["--on", "ray", "--monolithic", "model"], "leave out --monolithic and torchrun"),
+        (["--on", "ray", "--monolithic", "model"], "leave out --on, --lang"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(train, capsys, words, message):

@@ -103,11 +103,11 @@ def test_show_prints_the_settings_that_matter(hub: Hub, capsys: pytest.CaptureFi
         hub.publish(staging, replace(hub.card("kk"), stages=stages))
     out = run(capsys, "hub", "show", "--hub", hub.path, "--lang", "kk")[1]
     _, *rows = out.partition("\nstages\n")[2].partition("\n\n")[0].splitlines()
-    trained = "start en, rank 8, learning_rate 0.0005, batch_size 32"
+    trained = "rank 8, learning_rate 0.0005, batch_size 32"
     assert [re.split("  +", row.strip()) for row in rows] == [
         ["vocabulary", "extend", "size 300, new_pieces 20, storage int8"],
         ["language_adaptation", "none"],
-        ["sentence_encoding", "scored pairs", "9", "4", trained],
+        ["sentence_encoding", "scored pairs from en", "9", "4", trained],
         ["alignment", "imported", "from https://example.org/cla"],
     ]
     assert "{" not in out

@@ -137,6 +137,22 @@ def test_a_wrong_value_is_said_with_its_place(issues_of, sound, override, issue)
             "there; found partners = 'pivot' and objective = 'musr'",
         ),
         (
+            ["languages.en.sentence_encoding.start=kk"],
+            "languages.en.sentence_encoding.start: the pivot is trained first: expected 'fresh' or a "
+            "language that is in the hub and not in this recipe, found 'kk'",
+        ),
+        (
+            [
+                "alignment.partners=all",
+                "alignment.keep_weight=0",
+                "alignment.pivot_negatives=0",
+                "languages.en.alignment.objective=joint",
+                "languages.kk.sentence_encoding.start=en",
+            ],
+            "languages.kk.sentence_encoding.start: all languages are aligned at once: expected 'fresh' or a "
+            "language that is in the hub and not in this recipe, found 'en'",
+        ),
+        (
             ["data.paraphrases=[]"],
             "sentence_encoding.objective: 'mnrl' needs data.paraphrases, found none; "
             "add sources or choose another objective",

@@ -22,7 +22,7 @@ from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
 from modenc.training import pipeline
 from modenc.training.pipeline import train
-from modenc.training.processes import training_lock
+from modenc.training.process import training_lock
 
 pytestmark = pytest.mark.slow
 

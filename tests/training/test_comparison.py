@@ -147,13 +147,13 @@ def test_a_language_that_loses_stays_out_of_the_hub(copied, monkeypatch, caplog,
     before = hashes(hub.path)
     monkeypatch.setattr(publishing, "compare_with_base", lambda *_: LOST)
     words = ["train", str(copied), "--lang", "kk", "alignment.scale=10.0"]
-    assert main([*words, "--publish-unless-worse"]) == 1
+    assert main([*words, "run.publish=unless_worse"]) == 1
     assert hashes(hub.path) == before
     captured = capsys.readouterr()
     assert captured.out == ""
     assert f"worse than the base alone, so not published to {hub.path}: kk" in captured.err
     assert "the modules that are there stay. The trained stages stay in" in caplog.text
-    # Nothing is lost: the same without the option publishes what was trained.
+    # Nothing is lost: the same without the setting publishes what was trained.
     caplog.clear()
     with caplog.at_level("INFO"):
         assert main(words) == 0
@@ -166,7 +166,7 @@ def test_a_language_that_wins_or_ties_is_published(copied, monkeypatch):
     hub = Hub.open(copied.parent / "hub")
     hub.remove("kk")
     monkeypatch.setattr(publishing, "compare_with_base", lambda *_: {**LOST, "modules": LOST["base"]})
-    assert main(["train", str(copied), "--lang", "kk", "--publish-unless-worse"]) == 0
+    assert main(["train", str(copied), "--lang", "kk", "run.publish=unless_worse"]) == 0
     assert hub.languages() == ["en", "kk"]
 
 

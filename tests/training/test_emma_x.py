@@ -289,18 +289,6 @@ def test_a_momentum_copy_follows_and_leaves_the_model_alone():
     torch.testing.assert_close(copy(encoder, states), encoder(states))
 
 
-def test_a_momentum_copy_sees_through_what_several_processes_wrap_around_a_model():
-    class Wrapped(torch.nn.Module):
-        def __init__(self, module):
-            super().__init__()
-            self.module = module
-
-    encoder = _Encoder()
-    copy, states = MomentumCopy(encoder, 0.5), {"states": torch.randn(2, HIDDEN)}
-    copy.follow(Wrapped(encoder))
-    torch.testing.assert_close(copy(Wrapped(encoder), states), encoder(states))
-
-
 def test_a_queue_holds_the_last_vectors():
     queue = VectorQueue(5, 2)
     assert queue.vectors().shape == (0, 2)

@@ -7,11 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from accelerate.data_loader import BatchSamplerShard, prepare_data_loader, skip_first_batches
 from datasets import Dataset
-from sentence_transformers import SentenceTransformerTrainer
 from sentence_transformers.base.sampler import DefaultBatchSampler
-from torch.utils.data import ConcatDataset, DataLoader, RandomSampler
+from torch.utils.data import ConcatDataset, RandomSampler
 
 from modenc.data.kinds import ParallelRow, ParaphraseRow
 from modenc.errors import RecipeError
@@ -24,9 +22,7 @@ from modenc.training.data_access import TrainingData, draw_rows
 from modenc.training.mixing import ScheduleSampler, schedule_data
 from modenc.training.phases import ObjectiveInputs
 from modenc.training.pipeline import train
-from modenc.training.processes import process_state
 from modenc.training.sentence_encoding import row_sets
-from modenc.training.trainers import SentenceTrainer
 
 
 @pytest.fixture
@@ -89,76 +85,31 @@ def test_a_set_smaller_than_a_batch_is_read(optimizer, caplog):
     assert [sorted(batch) for batch in batches[::2]] == [list(range(5))] * 4
     alone = schedule_data(Dataset.from_dict({"text": [""] * 5}), optimizer)
     assert (alone.optimizer.batch_size, alone.steps()) == (5, 1)
-    with pytest.raises(RecipeError, match="none0: expected 1 rows of training data or more, found 0; add"):
+    with pytest.raises(RecipeError, match="none0: expected 1 row of training data or more, found 0; add"):
         schedule_data(mix(none=(0,)), optimizer)
 
 
-def test_two_processes_read_each_epoch_in_another_order(optimizer, monkeypatch):
-    def prepared(trainer):
-        data = Dataset.from_dict({"row": range(92)})
-        batches = sampler({"one": {"a": data}}, optimizer)
-        return prepare_data_loader(
-            DataLoader(data, batch_sampler=batches), num_processes=2, process_index=0, put_on_device=False
-        )
-
-    monkeypatch.setattr(SentenceTransformerTrainer, "get_train_dataloader", prepared)
-    loader = SentenceTrainer.get_train_dataloader(object.__new__(SentenceTrainer))
-    passes = []
-    for epoch in (0, 1, 0):
-        loader.set_epoch(epoch)
-        passes.append([batch["row"].tolist() for batch in loader])
-    assert passes[0] == passes[2] != passes[1]
-    # Resumed, an epoch has the order that it would have had.
-    loader.set_epoch(1)
-    rest = [batch["row"].tolist() for batch in skip_first_batches(loader, 2)]
-    assert rest == passes[1][2:]
-
-
-def test_one_set_that_is_read_whole_by_two_processes_is_not_warned_of(optimizer, monkeypatch, caplog):
-    monkeypatch.setattr(process_state(), "num_processes", 2)
-    rows = Dataset.from_dict({"text": [""] * 240})
-    schedule_data(rows, replace(optimizer, batch_size=48)).log("alignment")
-    assert not caplog.records
-    schedule_data(rows, replace(optimizer, batch_size=48, steps=1)).log("alignment")
-    assert "144 of 240 rows are never read in 1 steps" in caplog.text
-
-
-@pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize("accumulation", [1, 3])
-def test_what_is_said_to_be_read_is_read(optimizer, monkeypatch, processes, accumulation):
-    monkeypatch.setattr(process_state(), "num_processes", processes)
+def test_what_is_said_to_be_read_is_read(optimizer, accumulation):
     train = mix(one=(64, 16, 30), two=(40,), three=(8,))
     settings = replace(optimizer, gradient_accumulation=accumulation)
-    read, seen = schedule_data(train, settings), Counter()
+    read = schedule_data(train, settings)
     for steps in range(1, 40):
-        seen.clear()
-        left = steps
+        seen, left = Counter(), steps
         for epoch in range(40):
-            parts = []
-            for number in range(processes):
-                own = sampler(train, settings)
-                own.set_epoch(epoch)
-                parts.append(list(BatchSamplerShard(own, processes, number, even_batches=False)))
-            assert len({len(part) for part in parts}) == 1
+            own = sampler(train, settings)
+            own.set_epoch(epoch)
+            batches = list(own)
             # The trainer ends a pass with a step of what is left.
-            taken = min(left, -(-len(parts[0]) // accumulation))
-            for part in parts:
-                for batch in islice(part, taken * accumulation):
-                    seen[sum(batch[0] >= end for end in (64, 80, 110, 150))] += len(batch)
+            taken = min(left, -(-len(batches) // accumulation))
+            for batch in batches[: taken * accumulation]:
+                seen[sum(batch[0] >= end for end in (64, 80, 110, 150))] += len(batch)
             left -= taken
             if not left:
                 break
         assert [figures["rows_seen"] for figures in read.rows_read(steps).values()] == [
             seen[i] for i in range(5)
         ]
-
-
-def test_several_processes_need_a_batch_of_each_set(optimizer, monkeypatch):
-    monkeypatch.setattr(process_state(), "num_processes", 2)
-    with pytest.raises(
-        RecipeError, match=r"few0: expected 8 rows .* in 2 processes, found 5; add data, use a"
-    ):
-        schedule_data(mix(few=(5,), many=(32,)), optimizer)
 
 
 def test_pairs_fewer_than_a_batch_are_filled_up_with_triplets():

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from test_pipeline import EN_STARTS_FROM_KK
 from trainings import hashes
 
 from modenc.cli.main import main
@@ -136,28 +135,3 @@ def test_stages_that_have_nothing_to_do_need_not_be_chosen(tiny_recipe):
     folders = train(recipe, languages=["en"], stages=["vocabulary", "sentence_encoding"])
     assert folders == {"en": recipe.hub / "en"}
     assert Hub.open(recipe.hub).card("en").parts == ("se",)
-
-
-def test_what_the_pivot_starts_from_is_published_for_it(tiny_recipe, caplog):
-    path = tiny_recipe("for-the-pivot")
-    recipe = load_recipe(path, EN_STARTS_FROM_KK)
-    train(recipe, languages=["kk"], stages=STAGES[:2])
-    hub = Hub.open(recipe.hub)
-    assert hub.languages() == []
-    train(recipe, languages=["kk"], stages=STAGES[2:3])
-    assert hub.layout("kk").present() == ("se",)
-    train(recipe, languages=["en"])
-    train(recipe, languages=["kk"], stages=STAGES[3:])
-    assert hub.layout("kk").present() == ("se", "cla")
-    # Now that both are whole, a half of one replaces neither.
-    before = hashes(hub.path)
-    changed = load_recipe(path, [*EN_STARTS_FROM_KK, "sentence_encoding.scale=10.0"])
-    train(changed, stages=["sentence_encoding"])
-    assert hashes(hub.path / "kk") == {
-        name.removeprefix("kk/"): digest for name, digest in before.items() if name.startswith("kk/")
-    }
-    assert KEEPS in caplog.text
-    train(changed)
-    assert hub.card("kk").fingerprint("se/") == hub.card("en").fingerprint("se/")
-    assert hub.layout("kk").present() == ("se", "cla")
-    assert verify_hub(hub) == []

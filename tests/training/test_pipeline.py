@@ -22,7 +22,6 @@ from trainings import (
     kill_once_saved,
     record,
     resumptions,
-    training_again_changes_nothing,
     undisturbed,
 )
 
@@ -36,16 +35,16 @@ from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
 from modenc.training.monolithic import train_monolithic
 from modenc.training.pipeline import run_stage_job, stage_jobs, train
-from modenc.training.processes import training_lock
+from modenc.training.process import training_lock
 from modenc.training.vocabulary import save_embeddings
 
 pytestmark = pytest.mark.slow
 
-EN_STARTS_FROM_KK = [
+KK_STARTS_FROM_EN = [
     "vocabulary.method=base",
     "language_adaptation.objective=none",
-    "languages.en.sentence_encoding.start=kk",
-    "languages.en.sentence_encoding.objective=none",
+    "languages.kk.sentence_encoding.start=en",
+    "languages.kk.sentence_encoding.objective=none",
 ]
 
 
@@ -250,35 +249,24 @@ def test_forced_stages_reach_the_hub_and_all_that_starts_from_them(tiny_recipe, 
     monkeypatch.setattr("modenc.training.sentence_encoding.train_sentence_model", learn)
     monkeypatch.setattr("modenc.training.alignment.train_sentence_model", learn)
     path = tiny_recipe("forced")
-    recipe = load_recipe(path, EN_STARTS_FROM_KK)
+    recipe = load_recipe(path, KK_STARTS_FROM_EN)
     train(recipe)
     hub = Hub.open(path.parent / "hub")
-    first = hub.card("kk").fingerprint("se/")
+    first = hub.card("en").fingerprint("se/")
     train(recipe, force=True)
-    second = hub.card("kk").fingerprint("se/")
-    assert first != second == hub.card("en").fingerprint("se/")
+    second = hub.card("en").fingerprint("se/")
+    assert first != second == hub.card("kk").fingerprint("se/")
     before = hashes(hub.path)
     train(recipe)
     assert hashes(hub.path) == before
-    # The pivot starts from it, but is not trained now: the hub keeps both until kk is aligned again.
-    train(recipe, languages=["kk"], stages=["sentence_encoding"], force=True)
-    assert hashes(hub.path) == before
+    # The pivot has nothing left to do, so that the hub has it at once.
+    train(recipe, languages=["en"], stages=["sentence_encoding"], force=True)
+    assert hub.card("en").fingerprint("se/") not in (first, second)
+    assert hub.card("kk").fingerprint("se/") == second
     train(recipe)
-    assert hub.card("kk").fingerprint("se/") not in (first, second)
     assert hub.card("kk").fingerprint("se/") == hub.card("en").fingerprint("se/")
     assert hub.layout("kk").present() == ("se", "cla")
     assert verify_hub(hub) == []
-
-
-def test_the_pivot_can_start_from_another_language(tiny_recipe, caplog):
-    path = tiny_recipe("pivot-starts")
-    recipe = load_recipe(path, EN_STARTS_FROM_KK)
-    assert list(train(recipe)) == ["kk", "en"]
-    hub = Hub.open(path.parent / "hub")
-    assert verify_hub(hub) == []
-    assert hub.card("en").fingerprint("se/") == hub.card("kk").fingerprint("se/")
-    assert hub.layout("kk").present() == ("se", "cla")
-    training_again_changes_nothing(recipe, hub, caplog)
 
 
 def test_strength_is_the_share_of_the_adapters_output_that_is_kept(copied):
@@ -375,36 +363,11 @@ def test_rows_of_one_meaning_train_sentence_encoding_and_alignment(copied):
     assert verify_hub(Hub.open(copied.parent / "hub")) == []
 
 
-# EMMA-X: a loss with a classifier, a queue and a momentum copy of the wrapped model.
-@pytest.mark.end_to_end
-@pytest.mark.parametrize(
-    "overrides",
-    [[], ["alignment.objective=emma_x", "alignment.keep_weight=0.0", "emma_x.queue=16"]],
-    ids=["joint", "emma_x"],
-)
-def test_two_processes_train_one_hub(tiny_recipe, overrides):
-    path = tiny_recipe("two-processes")
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
-    done = subprocess.run(
-        [*launcher, "-m", "modenc.cli", "train", str(path), *overrides],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"},
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    hub = Hub.open(path.parent / "hub")
-    assert verify_hub(hub) == []
-    assert done.stdout.splitlines() == [f"{lang}\t{hub.folder(lang)}" for lang in ("en", "kk")]
-    metrics = hub.card("kk").stages["sentence_encoding"]["metrics"]
-    assert metrics["steps"] == 4
-    # Eight rows a step in each process.
-    assert sum(part["rows_seen"] for part in metrics["sets"].values()) == 4 * 8 * 2
-    if not overrides:
-        sets = hub.card("kk").stages["alignment"]["metrics"]["sets"]
-        assert {name: part["rows_seen"] for name, part in sets.items()} == {"paraphrase": 32, "parallel": 32}
-        # There are more rows than are read, so that none is read twice.
-        assert all(part["rows"] > 32 for part in sets.values())
+def test_one_of_several_processes_trains_nothing(trained, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for start in (train, stage_jobs, lambda recipe: train_monolithic(recipe, tmp_path / "model")):
+        with pytest.raises(RecipeError, match=r"expected one process .*, found WORLD_SIZE = 2, .* --on ray"):
+            start(load_recipe(trained))
 
 
 def test_two_trainings_of_a_language_do_not_meet(copied):

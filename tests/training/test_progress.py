@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from modenc.cli.main import main
-from modenc.training.processes import on_terminal, readable
+from modenc.training.process import on_terminal, readable
 from modenc.training.trainers import LossLines
 
 LOGGED = "modenc.training.trainers"
@@ -24,10 +24,9 @@ def test_figures_are_one_line():
 
 def test_a_training_without_a_bar_says_its_loss(caplog):
     with caplog.at_level("INFO", logger=LOGGED):
-        for main in (True, False):
-            state = SimpleNamespace(global_step=100, max_steps=1000, is_world_process_zero=main)
-            LossLines().on_log(None, state, None, {"loss": 0.01})
-            LossLines().on_log(None, state, None, {"eval_score": 1.0})
+        state = SimpleNamespace(global_step=100, max_steps=1000)
+        LossLines().on_log(None, state, None, {"loss": 0.01})
+        LossLines().on_log(None, state, None, {"eval_score": 1.0})
     assert caplog.messages == ["  step 100 of 1000: loss 0.010"]
 
 

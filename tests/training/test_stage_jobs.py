@@ -2,7 +2,7 @@
 
 import pytest
 from test_all_pairs import ALL_PAIRS
-from test_pipeline import EN_STARTS_FROM_KK
+from test_pipeline import KK_STARTS_FROM_EN
 from trainings import hashes
 
 from modenc.errors import RecipeError
@@ -10,7 +10,7 @@ from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
 from modenc.training.pipeline import run_stage_job, stage_jobs
-from modenc.training.processes import training_lock
+from modenc.training.process import training_lock
 
 
 def named(jobs):
@@ -42,10 +42,6 @@ def test_what_starts_from_another_waits_for_it(tiny_recipe):
     # Distillation already has English's adapter in place.
     found = named(stage_jobs(load_recipe(path, starts)))
     assert found["kk.language_adaptation"] == ["en.alignment*", "kk.vocabulary"]
-    # If the pivot starts from another language, that language is aligned after the pivot.
-    found = named(stage_jobs(load_recipe(path, EN_STARTS_FROM_KK)))
-    assert found["en.sentence_encoding"] == ["kk.sentence_encoding*", "en.language_adaptation"]
-    assert found["kk.alignment*"] == ["kk.sentence_encoding*", "en.alignment*"]
     # Aligning all pairs needs all languages.
     found = named(stage_jobs(load_recipe(path, ALL_PAIRS)))
     assert found["en+kk.alignment*"] == ["en.sentence_encoding", "kk.sentence_encoding"]
@@ -68,11 +64,11 @@ def test_stages_and_languages_may_be_chosen(tiny_recipe):
 
 @pytest.mark.slow
 def test_a_job_may_be_run_again(tiny_recipe):
-    recipe = load_recipe(tiny_recipe("apart"), EN_STARTS_FROM_KK)
+    recipe = load_recipe(tiny_recipe("apart"), KK_STARTS_FROM_EN)
     published = {}
     for job in stage_jobs(recipe):
         published |= run_stage_job(recipe, job)
-    assert published == {lang: recipe.hub / lang for lang in ("kk", "en")}
+    assert published == {lang: recipe.hub / lang for lang in ("en", "kk")}
     hub = Hub.open(recipe.hub)
     assert hub.layout("kk").present() == ("se", "cla")
     # Lost after they were done, and run again: nothing is trained or published twice.

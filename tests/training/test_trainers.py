@@ -14,11 +14,12 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import nn
 
 from modenc.base_model import resolve_base
+from modenc.recipe.loader import load_recipe
 from modenc.training.adapters_io import add_parallel_adapter, scaled_adapter
 from modenc.training.body_module import BodyModule
 from modenc.training.dev import DevEvaluator, KeepBest
 from modenc.training.stage import discard, prepare_folder
-from modenc.training.trainers import last_checkpoint
+from modenc.training.trainers import last_checkpoint, training_arguments
 
 
 def test_the_best_of_all_steps_and_the_start_comes_back(tmp_path):
@@ -95,6 +96,15 @@ def test_half_a_checkpoint_is_passed_over(tmp_path):
     assert last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
     (tmp_path / "checkpoint-10" / "optimizer.pt").write_bytes(b"")
     assert last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-5")
+
+
+def test_a_batch_stays_on_one_device(tiny_recipe, tmp_path, monkeypatch):
+    plan = load_recipe(tiny_recipe("one-device")).plans["en"]
+    optimizer = plan.alignment.optimizer
+    arguments = training_arguments(optimizer, plan.run, tmp_path, sentences=True, evaluate=False)
+    # With more, the trainers would split batches over GPUs.
+    assert arguments.n_gpu == 1
+    assert arguments.train_batch_size == optimizer.batch_size
 
 
 def test_a_folder_half_removed_counts_for_nothing(tmp_path, monkeypatch):

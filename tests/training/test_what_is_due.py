@@ -10,7 +10,7 @@ from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
-from modenc.training import pipeline, publishing
+from modenc.training import pipeline
 from modenc.training.data_access import TrainingData
 from modenc.training.pipeline import train
 from modenc.training.stage import iterate_stages, stage_fingerprint
@@ -177,11 +177,3 @@ def test_languages_are_taken_in_any_standard_form(trained, monkeypatch):
     monkeypatch.setattr(pipeline._Training, "run", run)
     assert list(train(load_recipe(trained), languages=["kaz"])) == ["kk"]
     assert asked == ["kk"] * 4
-
-
-def test_all_processes_return_what_the_main_one_did(trained, monkeypatch):
-    """A language that it held back has no folder in the others either."""
-    asked = []
-    monkeypatch.setattr(publishing, "broadcast_from_main", lambda result: asked.append(result))
-    assert train(load_recipe(trained), languages=["kk"]) == {}
-    assert asked == [True]

@@ -141,7 +141,7 @@ class MomentumCopy(nn.Module):
     def __init__(self, model: nn.Module, momentum: float) -> None:
         super().__init__()
         self.momentum = momentum
-        learning = {name: own for name, own in _unwrapped(model).named_parameters() if own.requires_grad}
+        learning = {name: own for name, own in model.named_parameters() if own.requires_grad}
         self.names = list(learning)
         for number, parameter in enumerate(learning.values()):
             self.register_buffer(f"slow_{number}", parameter.detach().clone())
@@ -150,7 +150,7 @@ class MomentumCopy(nn.Module):
         return {name: self.get_buffer(f"slow_{number}") for number, name in enumerate(self.names)}
 
     def _slow_and_own(self, model: nn.Module) -> list[tuple[Tensor, Tensor]]:
-        own = dict(_unwrapped(model).named_parameters())
+        own = dict(model.named_parameters())
         return [(slow, own[name]) for name, slow in self._slow().items()]
 
     @torch.no_grad()
@@ -168,13 +168,7 @@ class MomentumCopy(nn.Module):
     @torch.no_grad()
     def __call__(self, model: nn.Module, inputs: Mapping[str, Any]) -> Any:
         """Compute ``model(inputs)`` with the slow parameters, without gradients."""
-        return functional_call(_unwrapped(model), self._slow(), (dict(inputs),))
-
-
-def _unwrapped(model: nn.Module) -> nn.Module:
-    """Return the model itself, which training in several processes wraps."""
-    inner = getattr(model, "module", model)
-    return inner if isinstance(inner, nn.Module) else model
+        return functional_call(model, self._slow(), (dict(inputs),))
 
 
 class VectorQueue(nn.Module):
@@ -218,10 +212,6 @@ class EmmaXAuxiliary(nn.Module):
         self.queue = VectorQueue(options.queue, hidden)
         self.momentum = MomentumCopy(model, options.momentum)
         self.options = options
-
-    def averaged(self) -> Iterable[Tensor]:
-        """Return what each process sets by its own batches, to be averaged over all in each step."""
-        return (*self.classifier.parameters(), self.means, self.measured)
 
     def temperatures(self) -> Tensor:
         """Return τ_1 … τ_{N-1}."""
