@@ -170,7 +170,7 @@ def _sources(hub: Hub, stage: Stage, records: Mapping[str, StageRecord]) -> list
     }
     for name, kinds in _KINDS.items():
         start = getattr(stage.plan, name).start
-        if name in records and start != FRESH:
+        if name in records and start != FRESH and not stage.plan.skips(name):
             # The adapter comes with its own sources, here all that its language has of such kinds.
             copied = {
                 (entry["role"], entry["source"]): entry

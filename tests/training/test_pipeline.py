@@ -233,6 +233,9 @@ def test_alignment_can_start_from_another_languages(copied):
     other_width = [*overrides, "languages.ky.alignment.reduction_factor=2"]
     with pytest.raises(RecipeError, match=r"alignment.reduction_factor: expected 4, as the adapter in "):
         train(load_recipe(copied, other_width), languages=["ky"])
+    unaligned = load_recipe(copied, [*overrides, "languages.ky.alignment.objective=none"])
+    train(unaligned, languages=["ky"])
+    assert "parallel.kk.tsv" not in {entry["source"] for entry in hub.card("ky").data}
 
 
 def test_forced_stages_reach_the_hub_and_all_that_starts_from_them(tiny_recipe, monkeypatch):
