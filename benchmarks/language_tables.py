@@ -348,7 +348,7 @@ def circumstances(stored: Stored) -> Iterator[str]:
         about, hardware = run.about, run.about["hardware"]
         where = f"{hardware['processors']} {hardware['machine']} cores, {about['created']}"
         precision = about["system"]["precision"]
-        yield f"- {run.name}: {precision}, {run.seconds:.0f} s beyond what was kept, on {where}"
+        yield f"- {run.name}: {precision}, {run.seconds:.0f} s, on {where}"
 
 
 def short(key: str) -> str:

@@ -3,8 +3,8 @@
 ``python benchmarks/languages.py --data DIR [--suite search_dev]`` measures a suite (else ``eighteen``) on the
 base, and on the hub's modules without and with alignment, and stores the figures in
 benchmarks/results/SUITE/.
-Languages that the hub lacks are left out of its figures, and named. Vectors are kept in runs/vectors/, so
-that an interrupted run goes on; figures of the same weights, suite and precision are not made again.
+Languages that the hub lacks are left out of its figures, and named. Figures of the same weights, suite and
+precision are not made again.
 In float32, since bfloat16 (``--compute bf16``, twice as fast) moves errors on Tatoeba by up to 0.2.
 
 Without ``--data`` it measures nothing, and writes README.md's tables, docs/languages.png and the section of
@@ -20,7 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cached_systems import BaseSystem, CachedSystem, vectors_key
+import numpy as np
+import numpy.typing as npt
 from language_picture import write_picture
 from language_tables import PICTURE, peer_table, readme_table, section, write_table
 from stored_languages import SUITES, SYSTEMS, Stored
@@ -33,6 +34,7 @@ from modenc.evaluation.results import SystemResults, load_results, save_results
 from modenc.evaluation.runner import run_suite
 from modenc.evaluation.suite import Suite, check_files, load_suite
 from modenc.evaluation.systems import ModularSystem, System
+from modenc.languages import BASE
 
 logger = logging.getLogger("languages")
 
@@ -46,6 +48,8 @@ PUBLISHED: dict[str, tuple[Any, ...]] = {"suite": SUITES, "hub": (HUB,), "comput
 SEED = 13
 BEGIN, END = "<!-- languages.py writes from here -->", "<!-- to here -->"
 _BATCH = 64
+
+Vectors = npt.NDArray[np.float32]
 
 
 def main() -> None:
@@ -78,7 +82,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--suite", default=SUITES[0], help="another suite")
     parser.add_argument("--only", choices=SYSTEMS, action="append", help="only this system; may be repeated")
     parser.add_argument("--compute", default="fp32", help="as of ModularEncoder (default: fp32)")
-    parser.add_argument("--vectors", type=Path, default=ROOT / "runs" / "vectors", help="kept vectors")
     parser.add_argument("--results", type=Path, help="folder for results; required for trials")
     args = parser.parse_args()
     trial = [f"--{name}" for name, usual in PUBLISHED.items() if getattr(args, name) not in usual]
@@ -103,7 +106,7 @@ def measure(args: argparse.Namespace) -> None:
     for name in args.only or SYSTEMS:
         folder = args.results / suite.name / name
         part = suite if name == "base" else restricted(suite, encoder.languages)[0]
-        system = cached(name, encoder, args)
+        system = opened(name, encoder)
         about = {**system.describe(), **circumstances(name, encoder, suite, args)}
         stored = stored_results(folder)
         if stored and not stored.skipped and stored.about["system"] == about:
@@ -114,17 +117,44 @@ def measure(args: argparse.Namespace) -> None:
         logger.info("%s: %.0f s, stored in %s", name, results.seconds, folder)
 
 
-def cached(name: str, encoder: ModularEncoder, args: argparse.Namespace) -> System:
-    """Open a system of :data:`SYSTEMS` by name, with cached vectors."""
-    precision, align = precision_of(encoder, args), name == "align"
-
-    def key(lang: str) -> str:
-        return vectors_key(encoder.hub, precision, None if name == "base" else lang, align=align)
-
+def opened(name: str, encoder: ModularEncoder) -> System:
+    """Open a system of :data:`SYSTEMS` by name."""
     if name == "base":
-        return CachedSystem(BaseSystem(encoder, name=name, batch_size=_BATCH), args.vectors, key)
-    modules = ModularSystem(encoder, name=name, align=align, batch_size=_BATCH)
-    return CachedSystem(modules, args.vectors, key)
+        return BaseSystem(encoder, name=name, batch_size=_BATCH)
+    return ModularSystem(encoder, name=name, align=name == "align", batch_size=_BATCH)
+
+
+class BaseSystem:
+    """A hub's base alone, without modules, with the hub's settings.
+
+    Args:
+        encoder: the hub's encoder.
+        name: name in tables.
+        batch_size: texts in a forward pass.
+    """
+
+    def __init__(self, encoder: ModularEncoder, *, name: str = "base", batch_size: int = 32) -> None:
+        self.name = name
+        self.encoder = encoder
+        self.batch_size = batch_size
+
+    def encode(self, texts: list[str], lang: str) -> Vectors:
+        """Encode texts, whatever ``lang`` is; returns vectors [texts, hidden]."""
+        vectors: Vectors = self.encoder.encode(
+            texts, lang=BASE, batch_size=self.batch_size, show_progress_bar=False
+        )
+        return vectors
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the base, a fingerprint of its weights, the prompt and the longest input."""
+        info = self.encoder.hub.info
+        return {
+            "kind": "base",
+            "base": info.base_id,
+            "fingerprint": info.base_fingerprint,
+            "prompt": info.prompt,
+            "max_length": info.max_length,
+        }
 
 
 def circumstances(

@@ -62,7 +62,7 @@ def data(tmp_path_factory):
 def _run(languages, data, hub, *words, suite="eighteen"):
     with pytest.MonkeyPatch.context() as patch:
         arguments = ["--data", str(data), "--suite", str(data / f"{suite}.toml"), "--hub", str(hub.path)]
-        folders = ["--results", str(data / "results"), "--vectors", str(data / "vectors")]
+        folders = ["--results", str(data / "results")]
         patch.setattr(sys, "argv", ["languages", *arguments, *folders, *words])
         languages.main()
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tiny_models
-from cached_systems import BaseSystem, CachedSystem, vectors_key
+from languages import BaseSystem
 from scipy.stats import spearmanr
 from suite_parts import restricted
 from tiny_recipe import write_table
@@ -180,26 +180,6 @@ def test_an_id_has_one_text(counted, data):
     path.write_text(whole + "0\tanother text\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"last\.kk\.tsv: expected one text .* parts in 'kk', found '0' with"):
         run_suite(counted[0], load_suite(data / "many.toml"), data, seed=3)
-
-
-def test_vectors_are_kept_by_what_they_depend_on(counted, encoder, tmp_path):
-    system, seen = counted
-    hub = encoder.hub
-    keys = {
-        (lang, align): vectors_key(hub, "fp32", lang, align=align)
-        for lang in LANGUAGES
-        for align in (True, False)
-    }
-    # English has no alignment to leave out.
-    assert keys["en", True] == keys["en", False]
-    assert len(set(keys.values())) == 5
-    texts = [*_pairs("kk")[0][:3], _pairs("kk")[0][0]]
-    for known in (0, 3):
-        kept = CachedSystem(system, tmp_path / "kept", lambda lang: keys[lang, True])
-        vectors = kept.encode(texts[known and 1 :], "kk")
-        assert len(seen) == 3
-    assert vectors == pytest.approx(encoder.encode(texts[1:], lang="kk"), abs=1e-5)
-    assert kept.describe() == system.describe()
 
 
 def test_the_base_has_no_modules_in_it(encoder):
