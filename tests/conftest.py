@@ -65,6 +65,17 @@ def hub_copy(tmp_path: Path, tiny_hub: Hub) -> Hub:
 
 
 @pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The files that torch unpickles."""
+    import torch
+
+    files: list[object] = []
+    load = torch.load
+    monkeypatch.setattr(torch, "load", lambda file, **how: files.append(file) or load(file, **how))
+    return files
+
+
+@pytest.fixture
 def fake_apertium(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Puts a stand-in for ``apertium`` on PATH; gives the log that has a line for each start of it."""
     import sys

@@ -46,6 +46,8 @@ TEXTS = [
     "Qonşumuz qırmızı almanı alır.",
 ]
 CODES = ["en", "kk", "az", "kk", "en", "az"]
+# From 6.0 on, classes of other packages need the caller's consent.
+CONSENT = {"trust_remote_code": True} if int(sentence_transformers.__version__.split(".")[0]) > 5 else {}
 
 
 @dataclass
@@ -83,14 +85,6 @@ def near(left, right):
     return np.abs(np.asarray(left) - np.asarray(right)).max() <= 1e-5
 
 
-def test_mixed_languages_give_one_vector_each(encoder):
-    vectors = encoder.encode(TEXTS)
-    assert vectors.shape == (6, HIDDEN)
-    assert vectors.dtype == np.float32
-    assert encoder.similarity(vectors, vectors).diagonal().allclose(torch.ones(6))
-    assert encoder.languages == ["en", "az", "kk"]
-
-
 def test_identification_is_one_call_a_language_list_none(fresh):
     identifier = ByLetters()
     encoder = fresh(identifier=identifier)
@@ -102,7 +96,7 @@ def test_identification_is_one_call_a_language_list_none(fresh):
 
 def test_languages_load_on_first_use_and_unload(fresh):
     encoder = fresh()
-    assert encoder.loaded == []
+    assert (encoder.languages, encoder.loaded) == (["en", "az", "kk"], [])
     before = encoder.encode(TEXTS[1])
     assert encoder.loaded == ["kk"]
     encoder.load(["en", "aze"])
@@ -151,9 +145,7 @@ def test_align_switches_the_alignment_adapter(encoder):
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_sentence_transformers_opens_the_folder(encoder, tiny_hub):
-    # From 6.0 on, classes of other packages need the caller's consent.
-    consent = {"trust_remote_code": True} if int(sentence_transformers.__version__.split(".")[0]) > 5 else {}
-    plain = SentenceTransformer(str(tiny_hub.path), model_kwargs={"identifier": ByLetters()}, **consent)
+    plain = SentenceTransformer(str(tiny_hub.path), model_kwargs={"identifier": ByLetters()}, **CONSENT)
     assert near(plain.encode(TEXTS), encoder.encode(TEXTS))
     kazakh = [TEXTS[1], TEXTS[3]]
     assert near(plain.encode(kazakh, lang="kaz", align=False), encoder.encode(kazakh, lang="kk", align=False))
@@ -162,13 +154,14 @@ def test_sentence_transformers_opens_the_folder(encoder, tiny_hub):
     with pytest.raises(TextError, match="expected a str, found NoneType"):
         plain.encode(["a", None])
     with pytest.raises(HubError, match=r"model_kwargs: expected base, fallback.*found torch_dtype"):
-        SentenceTransformer(str(tiny_hub.path), model_kwargs={"torch_dtype": "auto"}, **consent)
+        SentenceTransformer(str(tiny_hub.path), model_kwargs={"torch_dtype": "auto"}, **CONSENT)
 
 
 def test_options_of_encode_keep_their_meaning(encoder):
     whole = encoder.encode(TEXTS)
     unit = encoder.encode(TEXTS, normalize_embeddings=True)
     assert near(unit, whole / np.linalg.norm(whole, axis=1, keepdims=True))
+    assert encoder.similarity(whole, whole).diagonal().allclose(torch.ones(6))
     assert near(encoder.encode(TEXTS, truncate_dim=8), whole[:, :8])
     assert near(encoder.encode(TEXTS, convert_to_tensor=True).numpy(), whole)
     listed = encoder.encode(TEXTS, convert_to_numpy=False)
@@ -313,6 +306,8 @@ def test_another_models_folder_is_not_saved_into(encoder, tmp_path):
         ),
         (lambda _: ModularEncoder(None), "expected a hub's folder, found None"),
         (lambda encoder: encoder.encode("a", lang=5), "lang: expected one code, or a list"),
+        (lambda encoder: encoder.encode("a", lang="zzz_Zzzz"), "expected a language code"),
+        (lambda encoder: encoder.encode(TEXTS, lang=["en", "kk"]), "each of the 6 texts, found 2 codes"),
     ],
 )
 def test_wrong_options_are_explained(encoder, act, message):
@@ -360,8 +355,6 @@ def test_no_texts_have_vectors_of_the_usual_shape(encoder):
     assert encoder.encode([], convert_to_tensor=True).shape == (0, HIDDEN)
     assert encoder.encode([], truncate_dim=8).shape == (0, 8)
     assert encoder.encode([], convert_to_numpy=False) == []
-    with pytest.raises(LanguageError, match="found 1 codes"):
-        encoder.encode([], lang=["kk"])
 
 
 def test_a_language_without_modules_warns_once_and_falls_back(fresh):
@@ -409,23 +402,9 @@ def test_low_confidence_goes_to_the_fallback(fresh):
         LanguageError, match=r"text 0: identified as en with share 0\.90, below min_confidence=0\.95"
     ):
         fresh(min_confidence=0.95, fallback="error").encode(TEXTS)
-    with pytest.raises(OptionError, match="min_confidence: expected 0 to 1, found 2"):
-        fresh(min_confidence=2)
 
 
 GERMAN = "Das ist ein ganz gewöhnlicher deutscher Satz."
-RUSSIAN = "Я не знаю, где он живёт."
-
-
-def test_texts_of_other_languages_go_to_the_fallback(fresh):
-    encoder = fresh(identifier=None)
-    with pytest.warns(UserWarning, match=r"no modules for (German \(de\)|Russian \(ru\))") as caught:
-        vectors = encoder.encode([GERMAN, TEXTS[0], RUSSIAN, GERMAN + " Noch einer."])
-    assert len([warning for warning in caught if "no modules for" in str(warning.message)]) == 2
-    expected = encoder.encode(
-        [GERMAN, TEXTS[0], RUSSIAN, GERMAN + " Noch einer."], lang=["base", "en", "base", "base"]
-    )
-    assert near(vectors, expected)
 
 
 def test_identify_says_what_encode_does(fresh):
@@ -482,10 +461,9 @@ def test_languages_that_the_identifier_does_not_know_are_named_once(fresh, hub_c
 @pytest.mark.parametrize("lang", ["tr", None])
 @pytest.mark.parametrize("plain", [False, True])
 def test_warnings_point_at_the_users_line(fresh, tiny_hub, lang, plain):
-    consent = {"trust_remote_code": True} if sentence_transformers.__version__ >= "6" else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of sentence-transformers, about modules of other packages
-        encoder = SentenceTransformer(str(tiny_hub.path), **consent) if plain else fresh(identifier=None)
+        encoder = SentenceTransformer(str(tiny_hub.path), **CONSENT) if plain else fresh(identifier=None)
     options = {"lang": lang} if lang else {}
     with pytest.warns(UserWarning, match="no modules for") as caught:
         encoder.encode([GERMAN], **options)
@@ -494,42 +472,12 @@ def test_warnings_point_at_the_users_line(fresh, tiny_hub, lang, plain):
     assert linecache.getline(__file__, warning.lineno).strip() == "encoder.encode([GERMAN], **options)"
 
 
-@pytest.mark.parametrize("code", ["kazak", "xx", "zzz_Zzzz"])
-def test_unknown_codes_are_refused(encoder, code):
-    with pytest.raises(LanguageError):
-        encoder.encode(TEXTS, lang=code)
-
-
-def test_a_list_of_codes_of_another_length_is_refused(encoder):
-    with pytest.raises(LanguageError, match="one for each of the 6 texts, found 2 codes"):
-        encoder.encode(TEXTS, lang=["en", "kk"])
-
-
 @pytest.mark.parametrize("bad", [None, 3, b"abc", [None], ["a", 3], [["a", "b"]], [b"a"], {"text": "a"}])
 def test_what_is_no_text_is_refused(encoder, bad):
     with pytest.raises(TextError, match="expected a"):
         encoder.encode(bad)
     with pytest.raises(TextError, match="expected a"):
         encoder.identify(bad)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        " \t\n ",
-        "\ud83d",
-        "😀👩‍👩‍👧🏽",
-        "12345",
-        "<s></s><pad><mask>",
-        "а" * 500,
-    ],
-)
-def test_odd_texts_have_a_finite_vector(encoder, text):
-    for lang in (None, "kk", "base"):
-        vectors = encoder.encode([text, TEXTS[0]], lang=[lang, "en"], normalize_embeddings=True)
-        assert np.isfinite(vectors).all()
-        assert np.linalg.norm(vectors[0]) == pytest.approx(1, abs=1e-4)
 
 
 def test_a_megabyte_is_cut_first(encoder):
@@ -546,15 +494,6 @@ def test_another_base_is_refused(tiny_hub, tiny_bert, tiny_xlmr):
     ):
         ModularEncoder(tiny_hub.path, base=str(tiny_bert))
     assert ModularEncoder(tiny_hub.path, base=str(tiny_xlmr)).languages == tiny_hub.languages()
-
-
-def test_damaged_modules_are_refused_and_others_work(hub_copy):
-    weights = hub_copy.layout("kk").se / "adapter_model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:100])
-    encoder = ModularEncoder(hub_copy.path, identifier=ByLetters())
-    with pytest.raises(HubError, match=r"adapter_model\.safetensors"):
-        encoder.encode(TEXTS[1])
-    assert np.isfinite(encoder.encode(TEXTS[0])).all()
 
 
 def test_another_folder_to_work_in_changes_nothing(hub_copy, monkeypatch):

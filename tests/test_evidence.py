@@ -61,14 +61,10 @@ def test_words_after_a_long_head_are_read(identifier, head, code):
     ("text", "code"),
     [
         ("什么是machine learning？", "zh"),
-        ("git 教程", "zh"),
         ("npm install が動かない", "ja"),
-        ("python 설치 방법", "ko"),
         ("Как установить python package через pip install?", "ru"),
-        ("Смотрел вчера Harry Potter and the Philosopher's Stone", "ru"),
         ("MediaMarkt дүкенінен Samsung Galaxy S24 Ultra сатып алдым", "kk"),
         ("He said спасибо and left.", "en"),
-        ("I went to 東京 and 大阪 with my parents last summer.", "en"),
         ("Das Wort привет bedeutet hallo.", "de"),
     ],
 )

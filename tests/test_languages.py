@@ -8,7 +8,6 @@ from modenc.languages import (
     expected_scripts,
     find_code,
     is_undetermined,
-    language_name,
     main_scripts,
     normalize_code,
     script_of_code,
@@ -60,11 +59,6 @@ def test_what_is_no_text_is_refused() -> None:
 def test_the_name_of_a_language_is_recognized(wrong: str, guess: str) -> None:
     with pytest.raises(LanguageError, match=guess):
         normalize_code(wrong)
-
-
-def test_names() -> None:
-    assert language_name("kaz_Cyrl") == "Kazakh"
-    assert language_name("ug") == "Uyghur"
 
 
 @pytest.mark.parametrize(

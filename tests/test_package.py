@@ -48,7 +48,7 @@ def test_every_public_name_exists_and_is_sorted():
     import modenc
 
     assert modenc.__all__ == sorted(modenc.__all__)
-    assert all(getattr(modenc, name) is not None for name in modenc.__all__)
+    assert all(getattr(modenc, name).__doc__ for name in modenc.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         modenc.nothing  # noqa: B018
 
@@ -61,14 +61,3 @@ def test_encoding_needs_nothing_of_the_train_extra(base_install, tiny_hub, tmp_p
         f"assert v.shape == (2, 32); assert not set({TRAINING_ONLY!r}) & set(sys.modules)"
     )
     run_python(code, "-S", path=[base_install])
-
-
-@pytest.mark.slow
-def test_encoding_does_not_import_training_packages_that_are_there(tiny_hub, tmp_path):
-    code = (
-        "import os, sys, sentence_transformers; already = set(sys.modules); "
-        f"os.environ['MODENC_CACHE'] = {str(tmp_path)!r}; from modenc import ModularEncoder; "
-        f"ModularEncoder({str(tiny_hub.path)!r}).encode(['Good morning', 'Қайырлы таң']); "
-        f"assert not set({TRAINING_ONLY!r}) & (set(sys.modules) - already)"
-    )
-    run_python(code)

@@ -116,24 +116,6 @@ def test_languages_are_told_apart_and_translations_are_near(encoder):
         assert own > encoder.similarity(vector, far).max().item(), lang
 
 
-def test_order_batches_and_neighbors_change_nothing(encoder):
-    texts = [TEXTS[lang] for lang in TEXTS if lang in encoder.languages] + ["Hello", "Сәлем " * 30]
-    together = encoder.encode(texts, batch_size=64)
-    alone = np.stack([encoder.encode(text) for text in texts])
-    backwards = encoder.encode(texts[::-1], batch_size=3)[::-1]
-    np.testing.assert_allclose(together, alone, atol=1e-5)
-    np.testing.assert_allclose(together, backwards, atol=1e-5)
-
-
-def test_decomposed_texts_have_the_vectors_of_composed_ones(encoder):
-    decomposed = {lang: unicodedata.normalize("NFD", text) for lang, text in TEXTS.items()}
-    langs = [lang for lang in encoder.languages if decomposed[lang] != TEXTS[lang]]
-    assert {"ko", "fr", "ja", "tr"} <= set(langs)
-    composed = encoder.encode([TEXTS[lang] for lang in langs], lang=langs)
-    found = encoder.encode([decomposed[lang] for lang in langs], lang=langs)
-    np.testing.assert_allclose(found, composed, atol=1e-5)
-
-
 @pytest.mark.slow
 def test_sentence_transformers_loads_the_same_encoder(encoder):
     texts = [TEXTS[lang] for lang in TEXTS if lang in encoder.languages]

@@ -1,14 +1,12 @@
-"""Whichever library meets a full disk, one error says so; and one process at a time holds a folder."""
+"""Whichever library meets a full disk, one error says so."""
 
 import errno
-import subprocess
-import sys
 
 import pytest
 from safetensors import SafetensorError
 
 from modenc.errors import DataError, StorageError
-from modenc.storage import disk_errors, exclusive_lock, whole_file, write_atomically
+from modenc.storage import disk_errors, whole_file
 
 
 @pytest.mark.parametrize(
@@ -63,30 +61,3 @@ def test_a_file_is_whole_or_what_it_was(tmp_path):
     with whole_file(path) as temporary:
         temporary.write_text("new")
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("dev.json", "new")]
-
-
-def test_one_process_at_a_time_holds_a_folder(tmp_path):
-    other = (
-        "import sys; from pathlib import Path; from modenc.errors import DataError; "
-        "from modenc.storage import exclusive_lock\n"
-        "with exclusive_lock(Path(sys.argv[1]), DataError('held')): pass"
-    )
-    command = [sys.executable, "-c", other, str(tmp_path / "work")]
-    with exclusive_lock(tmp_path / "work", DataError("held")):
-        done = subprocess.run(command, capture_output=True, check=False)
-        assert b"DataError: held" in done.stderr
-    assert subprocess.run(command, check=False).returncode == 0
-
-
-def test_a_text_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    path = tmp_path / "new" / "t.json"
-    write_atomically(path, "one")
-    assert path.read_text() == "one"
-
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        write_atomically(path, "two")
-    assert [file.read_text() for file in path.parent.iterdir()] == ["one"]

@@ -21,6 +21,7 @@ from transformers import (
     BertConfig,
     BertModel,
     PreTrainedModel,
+    PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
     XLMRobertaConfig,
     XLMRobertaModel,
@@ -134,7 +135,7 @@ def save_tiny_xlmr(folder: Path) -> Path:
         eos_token_id=2,
         **_sizes(),
     )
-    return _save(XLMRobertaModel(config, add_pooling_layer=False), tokenizer, folder)
+    return save(XLMRobertaModel(config, add_pooling_layer=False), tokenizer, folder)
 
 
 def save_tiny_bert(folder: Path) -> Path:
@@ -144,7 +145,7 @@ def save_tiny_bert(folder: Path) -> Path:
     config = BertConfig(
         vocab_size=len(tokenizer), max_position_embeddings=POSITIONS, pad_token_id=0, **_sizes()
     )
-    return _save(BertModel(config, add_pooling_layer=False), tokenizer, folder)
+    return save(BertModel(config, add_pooling_layer=False), tokenizer, folder)
 
 
 def _sizes() -> dict[str, float]:
@@ -158,7 +159,16 @@ def _sizes() -> dict[str, float]:
     }
 
 
-def _save(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, folder: Path) -> Path:
+def save(body: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> Path:
     body.eval().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def randomize(model: torch.nn.Module, part: str, seed: int, std: float = 0.1) -> None:
+    """Draw the parameters with this part in their names."""
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if part in name:
+                parameter.normal_(0, std)

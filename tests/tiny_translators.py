@@ -49,12 +49,6 @@ def _pieces(folder: Path, name: str, **options: Any) -> Path:
     return folder / f"{name}.model"
 
 
-def _save(model: Any, tokenizer: Any, folder: Path) -> Path:
-    model.eval().save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
 def _plain(folder: Path) -> str:
     folder.mkdir(parents=True)
     plain = folder / "plain.json"
@@ -64,7 +58,7 @@ def _plain(folder: Path) -> str:
 
 def save_tiny_nllb(folder: Path) -> Path:
     tokenizer = NllbTokenizerFast(tokenizer_file=_plain(folder), model_max_length=32)
-    return _save(_m2m100(len(tokenizer)), tokenizer, folder)
+    return tiny_models.save(_m2m100(len(tokenizer)), tokenizer, folder)
 
 
 def save_tiny_m2m100(folder: Path) -> Path:
@@ -74,7 +68,7 @@ def save_tiny_m2m100(folder: Path) -> Path:
     vocabulary = folder / "made" / "vocab.json"
     vocabulary.write_text(json.dumps({word: place for place, word in enumerate(words)}))
     tokenizer = M2M100Tokenizer(str(vocabulary), str(pieces), model_max_length=32)
-    return _save(_m2m100(len(words) + len(tokenizer.lang_token_to_id) + 8), tokenizer, folder)
+    return tiny_models.save(_m2m100(len(words) + len(tokenizer.lang_token_to_id) + 8), tokenizer, folder)
 
 
 def _m2m100(size: int) -> M2M100ForConditionalGeneration:
@@ -104,7 +98,7 @@ def save_tiny_madlad(folder: Path) -> Path:
         tie_word_embeddings=False,
         initializer_factor=4.0,
     )
-    return _save(T5ForConditionalGeneration(config), tokenizer, folder)
+    return tiny_models.save(T5ForConditionalGeneration(config), tokenizer, folder)
 
 
 def save_tiny_marian(folder: Path, tags: tuple[str, ...] = (">>kaz<<", ">>aze_Latn<<")) -> Path:
@@ -119,4 +113,4 @@ def save_tiny_marian(folder: Path, tags: tuple[str, ...] = (">>kaz<<", ">>aze_La
     config = MarianConfig(
         vocab_size=len(words), pad_token_id=pad, eos_token_id=0, decoder_start_token_id=pad, **_SIZES
     )
-    return _save(MarianMTModel(config), tokenizer, folder)
+    return tiny_models.save(MarianMTModel(config), tokenizer, folder)

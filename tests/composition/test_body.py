@@ -1,6 +1,5 @@
 """Composition equals peft with both LoRAs active after adapters.init, with the parallel adapter active."""
 
-import json
 import shutil
 
 import adapters
@@ -9,10 +8,11 @@ import torch
 from adapters import ParBnConfig
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import save_file
+from tiny_models import randomize
 
 from modenc.base_model import resolve_base
 from modenc.composition.body import compose
-from modenc.composition.modules import concatenate, read_lora, read_modules
+from modenc.composition.modules import read_modules
 from modenc.errors import HubError
 from modenc.hub.layout import LanguageLayout
 from modenc.training.adapters_io import ALL_LINEAR_LAYERS, ATTENTION_LAYERS
@@ -21,16 +21,9 @@ from modenc.training.tokenizers import trim
 TEXTS = ["the cat sat on the mat", "a dog ran in the park", "good morning"]
 
 
-def _randomize(model, fragment, seed):
-    torch.manual_seed(seed)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if fragment in name:
-                parameter.normal_(0, 0.05)
-
-
 def _reference(base, layout):
     """Write random modules as the libraries write them, and keep the libraries' own model."""
+    layout.root.mkdir()
     tokenizer, ids = trim(base.load_tokenizer(), TEXTS, 60)
     tokenizer.save_pretrained(layout.tokenizer)
     body = base.load_body()
@@ -40,7 +33,7 @@ def _reference(base, layout):
     body.set_input_embeddings(torch.nn.Embedding.from_pretrained(table, padding_idx=pad))
     adapters.init(body)
     body.add_adapter("cla", config=ParBnConfig(reduction_factor=4))
-    _randomize(body, "adapters.cla", 1)
+    randomize(body, "adapters.cla", seed=1, std=0.05)
     body.save_adapter(str(layout.cla), "cla", use_safetensors=True)
     body.set_active_adapters("cla")
     model = get_peft_model(
@@ -49,7 +42,7 @@ def _reference(base, layout):
     model.add_adapter(
         "se", LoraConfig(r=2, lora_alpha=6, target_modules=ALL_LINEAR_LAYERS, exclude_modules=".*adapter.*")
     )
-    _randomize(model, "lora_", 2)
+    randomize(model, "lora_", seed=2, std=0.05)
     model.save_pretrained(layout.root, save_embedding_layers=False)
     model.base_model.set_adapter(["la", "se"])
     return model.eval(), tokenizer
@@ -59,7 +52,6 @@ def _reference(base, layout):
 def test_composition_equals_peft_and_adapters(family, request, tmp_path):
     base = resolve_base(str(request.getfixturevalue(family)))
     layout = LanguageLayout(tmp_path / "kk")
-    layout.root.mkdir()
     reference, tokenizer = _reference(base, layout)
     batch = tokenizer(TEXTS, padding=True, return_tensors="pt", return_token_type_ids=False)
     modules = read_modules(layout, base.hidden_size)
@@ -78,7 +70,6 @@ def test_composition_equals_peft_and_adapters(family, request, tmp_path):
 def test_composing_leaves_the_base_as_it_was(tiny_bert, tmp_path):
     base = resolve_base(str(tiny_bert))
     layout = LanguageLayout(tmp_path / "kk")
-    layout.root.mkdir()
     _reference(base, layout)
     body = base.load_body()
     before = {name: tensor.clone() for name, tensor in body.state_dict().items()}
@@ -88,19 +79,9 @@ def test_composing_leaves_the_base_as_it_was(tiny_bert, tmp_path):
     assert shared.data_ptr() == body.encoder.layer[0].attention.output.LayerNorm.weight.data_ptr()
 
 
-def test_concatenating_one_adapter_is_that_adapter(tiny_bert, tmp_path):
-    base = resolve_base(str(tiny_bert))
-    layout = LanguageLayout(tmp_path / "kk")
-    layout.root.mkdir()
-    _reference(base, layout)
-    adapter = read_lora(layout.la, base.hidden_size)
-    assert all(torch.equal(concatenate(adapter)[name].b, change.b) for name, change in adapter.items())
-
-
 def test_modules_of_another_base_are_refused(tiny_bert, tmp_path):
     base = resolve_base(str(tiny_bert))
     layout = LanguageLayout(tmp_path / "kk")
-    layout.root.mkdir()
     _reference(base, layout)
     shutil.rmtree(layout.se)
     path = layout.la / "adapter_model.safetensors"
@@ -110,14 +91,3 @@ def test_modules_of_another_base_are_refused(tiny_bert, tmp_path):
     save_file(weights, path)
     with pytest.raises(HubError, match="made for another base"):
         compose(base.load_body(), read_modules(layout, base.hidden_size), align=True)
-
-
-def test_a_lora_that_is_not_plain_is_refused(tiny_bert, tmp_path):
-    base = resolve_base(str(tiny_bert))
-    layout = LanguageLayout(tmp_path / "kk")
-    layout.root.mkdir()
-    _reference(base, layout)
-    config = layout.la / "adapter_config.json"
-    config.write_text(json.dumps({**json.loads(config.read_text()), "use_dora": True}))
-    with pytest.raises(HubError, match="expected a plain peft LoRA"):
-        read_modules(layout, base.hidden_size)

@@ -64,12 +64,16 @@ def body(request):
     return resolve_base(str(request.getfixturevalue(request.param))).load_body().requires_grad_(False)
 
 
-@pytest.fixture
-def engine(body):
-    engine = BatchedEngine(body, "fp32")
+def filled(body, precision="fp32"):
+    engine = BatchedEngine(body, precision)
     for modules in LANGUAGES:
         engine.put(modules)
     return engine
+
+
+@pytest.fixture
+def engine(body):
+    return filled(body)
 
 
 def batch(rows=8, longest=20):
@@ -109,9 +113,7 @@ def test_a_mixed_batch_equals_one_body_per_language(engine, body, align):
 @pytest.mark.parametrize("code", ["kk", "en", BASE])
 def test_a_merged_language_equals_its_body(body, code, align, monkeypatch):
     monkeypatch.setattr(batched_engine, "_TOKENS_BEFORE_MERGING", 1)
-    engine = BatchedEngine(body, "fp32")
-    for modules in LANGUAGES:
-        engine.put(modules)
+    engine = filled(body)
     ids, mask = batch()
     before = engine.nbytes
     assert close(engine, body, ids, mask, [code] * len(ROWS), align)
@@ -218,9 +220,7 @@ def test_shrinking_frees_only_what_is_for_speed(engine, body, monkeypatch):
 
 def test_a_batch_sees_the_languages_that_it_began_with(body):
     """Others are put in and taken out while it computes."""
-    engine = BatchedEngine(body, "fp32")
-    for modules in LANGUAGES:
-        engine.put(modules)
+    engine = filled(body)
     ids, mask = batch()
     right = expected(body, ids, mask, ROWS, align=True)
     stop, issues = [], []
@@ -253,9 +253,7 @@ def test_a_batch_sees_the_languages_that_it_began_with(body):
 
 
 def test_bf16_is_near(body):
-    engine = BatchedEngine(body, "bf16")
-    for modules in LANGUAGES:
-        engine.put(modules)
+    engine = filled(body, "bf16")
     ids, mask = batch()
     found = engine.run(ids, mask, ROWS, align=True)
     right = expected(body, ids, mask, ROWS, align=True)
@@ -294,9 +292,7 @@ def test_layers_meet_few_numbers_of_tokens(body, codes, monkeypatch):
         return Recorded()
 
     monkeypatch.setattr(bert, "make_dense", recorded)
-    engine = BatchedEngine(body, "fp32")
-    for modules in LANGUAGES:
-        engine.put(modules)
+    engine = filled(body)
     generator = torch.Generator().manual_seed(0)
     for width in range(20, 60):
         ids = torch.randint(5, 60, (3, width), generator=generator)
@@ -309,9 +305,7 @@ def test_layers_meet_few_numbers_of_tokens(body, codes, monkeypatch):
 def test_the_faster_library_multiplies_and_results_agree(body, faster, monkeypatch):
     monkeypatch.setattr(kernels, "torch_is_faster", lambda threads: faster)
     monkeypatch.setattr(batched_engine, "_TOKENS_BEFORE_MERGING", 1)
-    engine = BatchedEngine(body, "fp32")
-    for modules in LANGUAGES:
-        engine.put(modules)
+    engine = filled(body)
     ids, mask = batch()
     assert isinstance(engine._base_layers[0].dense[QUERY], TorchDense) == (
         faster or not onednn_works(torch.float32)

@@ -1,7 +1,5 @@
 """The faster multiplication is measured once a machine."""
 
-import os
-import stat
 import time
 
 import pytest
@@ -41,31 +39,12 @@ def test_a_measurement_is_kept(cache, chosen):
     assert len(list(cache.iterdir())) == 2
 
 
-@pytest.mark.skipif(os.name == "nt", reason="permissions are POSIX's")
-def test_all_who_share_a_cache_can_read_it(cache, chosen):
-    mask = os.umask(0o022)
-    try:
-        assert chosen(1.1)
-    finally:
-        os.umask(mask)
-    assert [stat.S_IMODE(file.stat().st_mode) for file in cache.iterdir()] == [0o644]
-
-
 @pytest.mark.parametrize("limit", ["ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS"])
 def test_a_limit_to_older_instructions_is_measured_for_itself(cache, chosen, monkeypatch, limit):
     monkeypatch.delenv(limit, raising=False)
     assert chosen(1.1)
     monkeypatch.setenv(limit, "AVX2")
     assert not chosen(0.9)
-
-
-@pytest.mark.parametrize("content", ["", "tor"])
-def test_a_measurement_that_was_not_written_whole_is_done_again(cache, chosen, content):
-    assert chosen(1.1)
-    (file,) = cache.iterdir()
-    file.write_text(content)
-    assert not chosen(0.9)
-    assert file.read_text() == "oneDNN\n"
 
 
 def test_a_cache_that_cannot_be_written_changes_nothing(tmp_path, chosen, monkeypatch):

@@ -66,44 +66,15 @@ def test_the_least_recently_used_make_room(tiny_hub):
         assert tight.loaded == sorted(["en", first])
 
 
-def test_unloading_gives_memory_back(tiny_hub):
-    encoder = ModularEncoder(tiny_hub.path)
-    encoder.load(["en", "kk"])
-    both = encoder.memory
-    encoder.unload("kk")
-    assert 0 < encoder.memory < both
-    encoder.unload("en")
-    assert (encoder.loaded, encoder.memory) == ([], 0)
-
-
 def test_settings_of_computing(tiny_hub):
     assert EncoderSettings(max_memory="1.5 GB").memory_limit == 1_500_000_000
     assert EncoderSettings(max_memory=300).memory_limit == 300
     with pytest.raises(OptionError, match="compute: expected fp32, bf16, auto, found 'fp8'"):
         ModularEncoder(tiny_hub.path, compute="fp8")
-    with pytest.raises(OptionError, match="max_memory: expected bytes, or a text such as"):
-        ModularEncoder(tiny_hub.path, max_memory="lots")
     for compute in ("bf16", "auto"):
         near = ModularEncoder(tiny_hub.path, compute=compute).encode(TEXTS, lang=CODES)
         right = ModularEncoder(tiny_hub.path).encode(TEXTS, lang=CODES)
         assert np.abs(near - right).max() < 0.1
-
-
-def test_many_texts_of_one_language_have_batches_of_their_own(tiny_hub, monkeypatch):
-    encoder = ModularEncoder(tiny_hub.path)
-    seen = []
-    run = encoder[0].forward
-    monkeypatch.setattr(
-        encoder[0],
-        "forward",
-        lambda features, **options: seen.append(set(features["language"])) or run(features, **options),
-    )
-    texts = [TEXTS[1]] * 9 + [TEXTS[2], TEXTS[0]] + [TEXTS[1] + " " + TEXTS[1]] * 3
-    codes = ["kk"] * 9 + ["az", "en"] + ["kk"] * 3
-    vectors = encoder.encode(texts, lang=codes, batch_size=4)
-    assert [len(codes) for codes in seen] == [1, 1, 1, 2]
-    assert np.allclose(vectors[0], encoder.encode(TEXTS[1], lang="kk"), atol=1e-5)
-    assert np.allclose(vectors[9], encoder.encode(TEXTS[2], lang="az"), atol=1e-5)
 
 
 def test_using_a_language_does_not_wait_while_another_one_is_read(tiny_hub, monkeypatch):

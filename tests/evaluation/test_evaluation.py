@@ -51,7 +51,6 @@ def test_no_folder_for_results(files, tiny_hub):
     [
         ([], "expected a hub or a model to evaluate, found none"),
         ([3], "expected a hub's folder, an encoder or a model's name, found 3"),
-        (None, "expected a hub's folder, an encoder or a model's name, found None"),
     ],
 )
 def test_nothing_to_evaluate(files, systems, message):

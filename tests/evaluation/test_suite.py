@@ -160,12 +160,6 @@ def test_no_results_to_load(tmp_path):
         load_results(tmp_path)
 
 
-def test_a_missing_test_set_that_is_not_optional(suite, data):
-    (data / "bitext.tsv").unlink()
-    with pytest.raises(DataError, match="bitext"):
-        run_suite(World(), suite, data, seed=1)
-
-
 def test_all_issues_of_a_suite_are_named(tmp_path):
     path = tmp_path / "wrong.toml"
     path.write_text(

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 import modenc
-from modenc.base_model import resolve_base
-from modenc.exporting.quantizing import _frequencies, _sample_texts
 
 
 @pytest.fixture(scope="module")
@@ -61,14 +59,3 @@ def test_nobody_is_told_of_its_use(tiny_hub, tmp_path):
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout == "True None\n"
-
-
-def test_texts_are_drawn_as_often_as_the_vocabulary_says(tiny_xlmr, tiny_bert):
-    for folder in (tiny_xlmr, tiny_bert):
-        tokenizer = resolve_base(str(folder)).load_tokenizer()
-        frequencies = _frequencies(tokenizer)
-        assert frequencies.sum() == pytest.approx(1)
-        assert not frequencies[tokenizer.all_special_ids].any()
-        texts = [text for batch in _sample_texts(tokenizer) for text in batch]
-        assert texts == [text for batch in _sample_texts(tokenizer) for text in batch]
-        assert len(set(texts)) > 300

@@ -28,9 +28,19 @@ def trained(tiny_recipe):
 
 
 @pytest.fixture
-def copied(trained, tmp_path):
-    """A trained recipe's folder, copied, so that a test may go on training there."""
-    shutil.copytree(trained.parent, tmp_path / "copy")
-    path = tmp_path / "copy" / trained.name
-    path.write_text(path.read_text().replace(str(trained.parent), str(path.parent)))
-    return path
+def copies(trained, tmp_path):
+    """A function that copies a trained recipe's folder, so that a test may go on training there."""
+
+    def copy(name):
+        shutil.copytree(trained.parent, tmp_path / name)
+        path = tmp_path / name / trained.name
+        path.write_text(path.read_text().replace(str(trained.parent), str(path.parent)))
+        return path
+
+    return copy
+
+
+@pytest.fixture
+def copied(copies):
+    """One such copy."""
+    return copies("copy")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from test_all_pairs import ALL_PAIRS
 from tiny_models import sentences
-from tiny_recipe import save_tiny_recipe
 from trainings import NO_DEV, hashes
 
 from modenc import ModularEncoder
@@ -103,13 +103,6 @@ def test_without_held_out_data_it_is_said_that_nothing_was_compared(trained, cap
     assert "kk: nothing could be compared with the base: no held-out pairs" in caplog.text
 
 
-def test_constant_gold_scores_are_no_metric():
-    pairs = [("a", "b", 1.0), ("c", "d", 1.0)]
-    vectors = {text: np.eye(4, dtype=np.float32)[number] for number, text in enumerate("abcd")}
-    rows = DevEvaluator(sts=[pairs])
-    assert measure(rows, lambda texts: np.array([vectors[text] for text in texts]), None) == {}
-
-
 @pytest.mark.parametrize("value", [0.5, np.nan])
 def test_collapsed_modules_lose(caplog, value):
     """Equal vectors, or NaN, have no correlation with gold scores; the base has."""
@@ -170,16 +163,6 @@ def test_a_language_that_wins_or_ties_is_published(copied, monkeypatch):
     assert hub.languages() == ["en", "kk"]
 
 
-def test_a_pivot_that_loses_leaves_a_new_hub_empty(tmp_path, tiny_xlmr, monkeypatch, caplog):
-    path = save_tiny_recipe(tmp_path / "new", tiny_xlmr)
-    monkeypatch.setattr(publishing, "compare_with_base", lambda *_: LOST)
-    overrides = ["run.publish=unless_worse", "language_adaptation.objective=none", "vocabulary.method=base"]
-    recipe = load_recipe(path, overrides)
-    assert train(recipe, languages=["en"]) == {}
-    assert Hub.open(recipe.hub).languages() == []
-    assert "it has none of this language" in caplog.text
-
-
 def test_all_aligned_with_all_are_compared_with_the_pivots_new_modules(copied, monkeypatch):
     seen, real = {}, publishing.compare_with_base
     monkeypatch.setattr(
@@ -189,13 +172,7 @@ def test_all_aligned_with_all_are_compared_with_the_pivots_new_modules(copied, m
             seen.setdefault(data.plan.lang, []).append(pivot) or real(data, modules, pivot)
         ),
     )
-    everyone = [
-        "alignment.partners=all",
-        "languages.en.alignment.objective=joint",
-        "alignment.keep_weight=0",
-        "alignment.pivot_negatives=0",
-    ]
-    recipe = load_recipe(copied, everyone)
+    recipe = load_recipe(copied, ALL_PAIRS)
     train(recipe)
     work = copied.parent / "runs/en/alignment/en"
     assert {lang: pivots[-1].root for lang, pivots in seen.items()} == {"en": work, "kk": work}

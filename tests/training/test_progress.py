@@ -9,25 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from modenc.cli.main import main
-from modenc.training.process import on_terminal, readable
-from modenc.training.trainers import LossLines
-
-LOGGED = "modenc.training.trainers"
-
-
-def test_figures_are_one_line():
-    assert readable({"sts": 81.9444, "tokens_per_sentence": 40.0, "rows": 7}) == (
-        "sts 81.94, tokens per sentence 40.00, rows 7"
-    )
-    assert readable({}) == ""
-
-
-def test_a_training_without_a_bar_says_its_loss(caplog):
-    with caplog.at_level("INFO", logger=LOGGED):
-        state = SimpleNamespace(global_step=100, max_steps=1000)
-        LossLines().on_log(None, state, None, {"loss": 0.01})
-        LossLines().on_log(None, state, None, {"eval_score": 1.0})
-    assert caplog.messages == ["  step 100 of 1000: loss 0.010"]
+from modenc.training.process import on_terminal
 
 
 @pytest.mark.parametrize("there", [True, False])

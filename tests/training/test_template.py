@@ -9,12 +9,6 @@ from modenc.cli.main import main
 from modenc.hub.store import Hub
 
 SMALL = ("sentence_encoding", "alignment")
-QUICK = (
-    "vocabulary.method=base",
-    "language_adaptation.objective=none",
-    "sentence_encoding.optimizer.steps=1",
-    "alignment.optimizer.steps=1",
-)
 
 
 @pytest.mark.slow

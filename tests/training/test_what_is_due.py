@@ -61,9 +61,8 @@ KK_STS = "languages.kk.data.dev.sts"
         ["alignment.optimizer.epochs=7.0", "sentence_encoding.optimizer.epochs=7.0"],
         ["monolithic.scale=7.0"],
         ["languages.en.alignment.scale=7.0", "languages.en.alignment.optimizer.steps=7"],
-        ["vocabulary.new_pieces=7", "vocabulary.fasttext_dim=7", "vocabulary.fasttext_epochs=7"],
+        ["vocabulary.new_pieces=7"],
         ["language_adaptation.block_length=64", "language_adaptation.mask_probability=0.3"],
-        ["language_adaptation.mlm_weight=0.7"],
     ],
     ids=lambda overrides: overrides[0][:60],
 )

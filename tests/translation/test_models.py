@@ -10,7 +10,6 @@ import tiny_models
 import tiny_translators
 
 from modenc.errors import BaseModelError, DataError, LanguageError
-from modenc.translation import Translation
 from modenc.translation.neural import find_model, language_tags, model_chain, model_fingerprint
 
 TEXTS = [*tiny_models.sentences("en")[:3], "The new book"]
@@ -48,12 +47,6 @@ def test_each_family_translates_by_its_tags(models, family, tags):
     assert alone.translate(TEXTS) == found
     other = model_chain([str(models[family])], ["en", "az"], beams=1)
     assert [result.text for result in other.translate(TEXTS)] != [result.text for result in found]
-
-
-def test_texts_with_nothing_to_translate_do_not_reach_the_model(models):
-    chain = model_chain([str(models["nllb"])], ["en", "tr", "az"], beams=1)
-    assert chain.translate([]) == []
-    assert chain.translate(["", ""]) == [Translation(""), Translation("")]
 
 
 def test_the_target_is_the_first_token_and_the_source_before_the_text(models):
