@@ -22,8 +22,9 @@ _LINK = rf"\b[a-z]{{2,10}}://{_IN_LINK}+|\bwww\.{_IN_LINK}+"
 _EMAIL = r"(?<![a-z0-9_.+-])[a-z0-9_.+-]+@[a-z0-9.-]+"
 _HOST = rf"(?<![a-z0-9.-])(?:[a-z0-9-]+\.)+(?-i:[a-z]{{2,}})(?![a-z0-9])(?:/{_IN_LINK}*)?"
 _TAG = r"(?<!\w)[@#]\w+"  # @name, #tag
+_PROMPT = r"\A\s*(?:query|passage)\s*:"  # e5's
 _NO_WORDS = re.compile(
-    "|".join([_CODE, _MARKUP, _LINK, _EMAIL, _HOST, _TAG, r"\d+"]), re.IGNORECASE | re.DOTALL
+    "|".join([_PROMPT, _CODE, _MARKUP, _LINK, _EMAIL, _HOST, _TAG, r"\d+"]), re.IGNORECASE | re.DOTALL
 )
 _GAP = re.compile(r"[\W_]{5,}")  # what is left between them
 
@@ -45,8 +46,9 @@ class Evidence(NamedTuple):
 def language_evidence(text: str) -> Evidence:
     """Return the words that tell a text's language, and their script.
 
-    Left out are links, e-mail addresses, markup, code, @names, #tags, numbers, and the words of all scripts
-    but the main one. Compatibility characters, such as full-width letters, are read as tokenizers do (NFKC).
+    Left out are links, e-mail addresses, markup, code, @names, #tags, numbers, e5's prompts, and the words of
+    all scripts but the main one. Compatibility characters, such as full-width letters, are read as tokenizers
+    do (NFKC).
     """
     text = unicodedata.normalize("NFKC", text[:READ])[:READ]
     text = _GAP.sub(" ", _NO_WORDS.sub(" ", text))[:_KEPT]

@@ -27,6 +27,7 @@ ADDITIONS = [
     "```python\nfor day in days:\n    print(day)\n```\n{}",
     "@weather_report {} #WeatherToday #sunny",
     "2024-05-17 14:33:02 [12345] {} (x3)",
+    "passage: {}",
 ]
 # Longer than what is kept of a text.
 HEADS = [
