@@ -30,7 +30,7 @@ def uses_bf16(run: RunSettings) -> bool:
 
 @contextmanager
 def one_process() -> Iterator[None]:
-    """Put back, at the end, the environment variables that a training sets for its libraries.
+    """Refuse one process of several; put back, at the end, the environment variables that a training sets.
 
     Raises:
         RecipeError: the process is one of several, whose trainings would write the same files.
