@@ -328,11 +328,7 @@ def paper_table(stored: Stored, paper: Path) -> Iterator[str]:
     for name, system in systems.items():
         cells = []
         for _, _, task, metric, languages in _OF_PAPER:
-            found = [
-                result.value
-                for key in system.keys(task, metric, languages)
-                if (result := system.run.find(key))
-            ]
+            found = [system.value(key) for key in system.keys(task, metric, languages)]
             digits = 2 if metric == "rsim" else 1
             cells.append(f"{statistics.mean(found):.{digits}f} ({len(found)})" if found else "–")
         yield row([name, *cells])
@@ -342,13 +338,13 @@ def paper_table(stored: Stored, paper: Path) -> Iterator[str]:
 
 
 def circumstances(stored: Stored) -> Iterator[str]:
-    """Precision, time and hardware of each system's run."""
+    """Precision, hardware and date of each system's run."""
     for system in (stored.base, *stored.modules.values()):
         run = system.run
         about, hardware = run.about, run.about["hardware"]
         where = f"{hardware['processors']} {hardware['machine']} cores, {about['created']}"
         precision = about["system"]["precision"]
-        yield f"- {run.name}: {precision}, {run.seconds:.0f} s, on {where}"
+        yield f"- {run.name}: {precision}, on {where}"
 
 
 def short(key: str) -> str:

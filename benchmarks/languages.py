@@ -20,8 +20,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from language_picture import write_picture
 from language_tables import PICTURE, peer_table, readme_table, section, write_table
 from stored_languages import SUITES, SYSTEMS, Stored
@@ -31,6 +29,7 @@ from modenc import ModularEncoder
 from modenc.composition.options import EncoderSettings
 from modenc.errors import DataError, ModencError
 from modenc.evaluation.results import SystemResults, load_results, save_results
+from modenc.evaluation.retrieval import Vectors
 from modenc.evaluation.runner import run_suite
 from modenc.evaluation.suite import Suite, check_files, load_suite
 from modenc.evaluation.systems import ModularSystem, System
@@ -48,8 +47,6 @@ PUBLISHED: dict[str, tuple[Any, ...]] = {"suite": SUITES, "hub": (HUB,), "comput
 SEED = 13
 BEGIN, END = "<!-- languages.py writes from here -->", "<!-- to here -->"
 _BATCH = 64
-
-Vectors = npt.NDArray[np.float32]
 
 
 def main() -> None:
