@@ -25,7 +25,7 @@ from modenc.hub.push import push_hub
 from modenc.hub.remote import open_hub
 from modenc.hub.store import Hub
 from modenc.langid import LanguageIdentifier
-from modenc.languages import BASE, listed_codes, normalize_code
+from modenc.languages import BASE, listed_codes
 from modenc.texts import TaggedText, as_texts
 from modenc.user_warnings import warn_user
 
@@ -46,8 +46,6 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         identifier: a fastText file (GlotLID), an object with ``identify``, or ``None`` for py3langid.
         compute: precision: ``fp32``, ``bf16`` (vectors differ in the third digit), or ``auto``: bf16 if the
             device has it in hardware.
-        max_memory: bytes, or a text such as ``2GB``, that languages may take in addition to the base; the
-            least recently used are freed. ``None``: no limit.
         device: device to compute on, as in ``SentenceTransformer``.
         revision: commit, branch or tag of a hub on Hugging Face (``None``: the main branch). The encoder
             stays at its present commit; languages are fetched into the cache on their first use.
@@ -77,7 +75,6 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         min_confidence: float = 0.0,
         identifier: LanguageIdentifier | str | Path | None = None,
         compute: str = "fp32",
-        max_memory: int | str | None = None,
         device: str | None = None,
         revision: str | None = None,
         **options: Any,
@@ -93,7 +90,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         options = {name: options[name] for name in _OPTIONS if name in options and name not in _ACCESS}
         opened = open_hub(hub, revision=revision, **access)
         info = opened.info
-        settings = EncoderSettings(fallback, min_confidence, identifier, compute, max_memory)
+        settings = EncoderSettings(fallback, min_confidence, identifier, compute)
         transformer = ModularTransformer(opened, base, settings)
         prompts = {name: info.prompt for name in PROMPT_NAMES} | dict(options.pop("prompts", None) or {})
         options.setdefault("similarity_fn_name", "cosine")
@@ -125,11 +122,6 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         """Codes of the languages in memory."""
         return self._transformer.cache.loaded()
 
-    @property
-    def memory(self) -> int:
-        """Bytes of the languages in memory, without the base's own weights."""
-        return self._transformer.cache.nbytes
-
     def load(self, codes: str | Iterable[str]) -> None:
         """Read languages now instead of on first use.
 
@@ -137,17 +129,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             LanguageError: a code is unknown or its language has no modules.
             HubError: its modules are damaged or made for another base.
         """
-        for code in listed_codes(codes):
-            self._transformer.cache.load(self._transformer.router.require(code))
-
-    def unload(self, codes: str | Iterable[str]) -> None:
-        """Free the memory of languages; they are loaded again on their next use.
-
-        Raises:
-            LanguageError: a code is unknown.
-        """
-        for code in listed_codes(codes):
-            self._transformer.cache.unload(normalize_code(code))
+        self._transformer.cache.load(map(self._transformer.router.require, listed_codes(codes)))
 
     def identify(self, texts: Any) -> list[Routing]:
         """Identify the language of each text among all that the identifier knows, and choose its modules.
@@ -238,13 +220,12 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         prefix = prompt_text(self._resolve_prompt(prompt, prompt_name))
         size = positive_int(batch_size, "batch_size")
         in_pool = options.get("pool") is not None or isinstance(options.get("device"), list)
-        # Each language stays in memory until the call is done, so that all vectors are of one version of it.
-        # A pool's processes read their own, but errors come from here: sentence-transformers 5 waits forever
-        # for a process that an error has ended.
-        with transformer.cache.using([text.lang for text in tagged]):
-            cut = 0 if in_pool else transformer.tokenize_and_order(tagged, prefix, size)
-            given = tagged[0] if single else tagged
-            vectors = super().encode(given, None, prefix, size, *args, align=align, **options)
+        # A pool's processes read languages of their own, but errors come from here: sentence-transformers 5
+        # waits forever for a process that an error has ended.
+        transformer.cache.load(text.lang for text in tagged)
+        cut = 0 if in_pool else transformer.tokenize_and_order(tagged, prefix, size)
+        given = tagged[0] if single else tagged
+        vectors = super().encode(given, None, prefix, size, *args, align=align, **options)
         if cut:
             limits = transformer.max_seq_length, transformer.most_positions
             warn_user(TextsCutWarning(cut, len(tagged), *limits))

@@ -84,11 +84,6 @@ _SHARED: dict[str, tuple[str | None, str, dict[str, Any]]] = {
         {"choices": ("fp32", "bf16", AUTO), "default": "fp32"},
     ),
     "--device": ("NAME", "device to compute on, such as cpu or cuda:1 (default: automatic)", {}),
-    "--max-memory": (
-        "BYTES|2GB",
-        "most memory for all languages together, without the base; the least recently used are unloaded",
-        {},
-    ),
     "--seed": ("N", "random seed", {"type": bounded(int, 0, 2**32 - 1), "default": 13}),
     "--json": (None, "print JSON", {}),
     "--force": (None, "", {}),
@@ -132,7 +127,7 @@ def add_encoding(parser: Any) -> None:
     """Add the other options of commands that encode texts, see :func:`add_hub_and_routing`."""
     text = "language of the texts (kk, kaz, kaz_Cyrl and kk-KZ mean the same); auto: detect each"
     add_shared(parser, "--lang", metavar="auto|CODE", default=AUTO, help=text)
-    add_shared(parser, "--no-align", "--batch-size", "--compute", "--device", "--max-memory", "--column")
+    add_shared(parser, "--no-align", "--batch-size", "--compute", "--device", "--column")
 
 
 def add_cluster(parser: Any) -> None:
@@ -289,6 +284,6 @@ def open_encoder(args: argparse.Namespace) -> ModularEncoder:
     hub = open_hub(args)
     from modenc.encoder import ModularEncoder
 
-    names = ("fallback", "min_confidence", "compute", "max_memory", "device")
+    names = ("fallback", "min_confidence", "compute", "device")
     options = {name: value for name, value in vars(args).items() if name in names}
     return ModularEncoder(hub, **options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
@@ -18,8 +17,6 @@ from modenc.langid import LanguageIdentifier
 MOST = 2**31 - 1
 """Largest whole number that the libraries take."""
 COMPUTE = ("fp32", "bf16", "auto")
-_BYTES = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([KMG]B)?", re.IGNORECASE)
-_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
 @dataclass(frozen=True)
@@ -41,9 +38,6 @@ class EncoderSettings:
     compute: str = "fp32"
     """``fp32`` (the type of the base's weights), ``bf16``, or ``auto``: bf16 if the device has it in
     hardware, else fp32."""
-    max_memory: int | str | None = None
-    """Bytes, or a text such as ``2GB``, that all languages may take, without the base's own weights;
-    ``None``: no limit. A call whose languages do not fit together exceeds it until it is done."""
 
     def __post_init__(self) -> None:
         least, identifier = self.min_confidence, self.identifier
@@ -56,17 +50,6 @@ class EncoderSettings:
             )
         if self.compute not in COMPUTE:
             raise OptionError(f"compute: expected {', '.join(COMPUTE)}, found {self.compute!r}")
-        if self.max_memory is not None and not _BYTES.fullmatch(str(self.max_memory).strip()):
-            raise OptionError(
-                "max_memory: expected bytes, or a text such as '500MB' or '2GB', "
-                f"found {self.max_memory!r:.60}"
-            )
-
-    @property
-    def memory_limit(self) -> int | None:
-        """:attr:`max_memory` in bytes."""
-        match = _BYTES.fullmatch(str(self.max_memory).strip())
-        return None if match is None else int(float(match[1]) * _UNITS[(match[2] or "").upper()])
 
     def precision(self, device: torch.device) -> Precision:
         """Return the precision to compute in on ``device``."""

@@ -100,7 +100,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
     @property
     def tokenizer(self) -> PreTrainedTokenizerFast:
         """The base's tokenizer; languages may have their own."""
-        return self.cache.base_tokenizer()
+        return self.cache.base_tokenizer
 
     @property
     def max_seq_length(self) -> int:
@@ -200,20 +200,20 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         rows = [text.tokens for text in texts]
         missing: dict[str, list[int]] = {}
         prefix = normalize_prompt(prompt)
-        with self.cache.using([text.lang for text in texts]) as (_, used):
-            for row, (text, done) in enumerate(zip(texts, rows, strict=True)):
-                language = used.get(text.lang, _BASE_LANGUAGE)
-                wanted = (prompt, self._max_seq_length, language.fingerprint)
-                if done is None or (done.prompt, done.max_length, done.fingerprint) != wanted:
-                    missing.setdefault(text.lang, []).append(row)
-            for code, numbers in missing.items():
-                language = used.get(code, _BASE_LANGUAGE)
-                tokenizer = language.tokenizer or self.cache.base_tokenizer()
-                prefixed = [prefix + texts[row] for row in numbers]
-                tokens = tokenize(tokenizer, prefixed, self._max_seq_length)
-                for row, (ids, cut) in zip(numbers, tokens, strict=True):
-                    rows[row] = Tokens(prompt, self._max_seq_length, language.fingerprint, ids, cut)
-                    texts[row].tokens = rows[row]
+        _, loaded = self.cache.load(text.lang for text in texts)
+        for row, (text, done) in enumerate(zip(texts, rows, strict=True)):
+            language = loaded.get(text.lang, _BASE_LANGUAGE)
+            wanted = (prompt, self._max_seq_length, language.fingerprint)
+            if done is None or (done.prompt, done.max_length, done.fingerprint) != wanted:
+                missing.setdefault(text.lang, []).append(row)
+        for code, numbers in missing.items():
+            language = loaded.get(code, _BASE_LANGUAGE)
+            tokenizer = language.tokenizer or self.cache.base_tokenizer
+            prefixed = [prefix + texts[row] for row in numbers]
+            tokens = tokenize(tokenizer, prefixed, self._max_seq_length)
+            for row, (ids, cut) in zip(numbers, tokens, strict=True):
+                rows[row] = Tokens(prompt, self._max_seq_length, language.fingerprint, ids, cut)
+                texts[row].tokens = rows[row]
         return [row for row in rows if row is not None]
 
     def forward(self, features: dict[str, Any], align: bool = True, **_: Any) -> dict[str, Any]:
@@ -237,7 +237,8 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
                 "device=[...] or a pool of processes instead of DataParallel"
             )
         # compute= alone sets the precision: weights that are merged here are used by later batches.
-        with self.cache.using(languages) as (engine, _), torch.autocast(ids.device.type, enabled=False):
+        engine, _ = self.cache.load(languages)
+        with torch.autocast(ids.device.type, enabled=False):
             vectors = engine.run(ids, features["attention_mask"], languages, align=align)
         features["token_embeddings"] = vectors
         return features
