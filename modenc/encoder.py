@@ -10,13 +10,7 @@ from typing import Any
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-from modenc.composition.options import (
-    EncoderSettings,
-    check_device,
-    positive_int,
-    prompt_text,
-    refuse_training,
-)
+from modenc.composition.options import EncoderSettings, check_device
 from modenc.composition.routing import Routing
 from modenc.composition.st_module import ModularTransformer
 from modenc.errors import OptionError, TextsCutWarning
@@ -99,7 +93,6 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         if info.prompt and "default_prompt_name" not in options:
             # If it were given to super().__init__, sentence-transformers would log a warning.
             self.default_prompt_name: str | None = "default"
-        self.register_forward_pre_hook(refuse_training)
         self.eval()
 
     @property
@@ -145,15 +138,12 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         """
         return self._transformer.router.identify(as_texts(texts, self.max_characters)[0])
 
-    def route(
-        self, texts: Any, lang: str | Sequence[str | None] | None = None, *, first: int = 0
-    ) -> list[TaggedText]:
+    def route(self, texts: Any, lang: str | Sequence[str | None] | None = None) -> list[TaggedText]:
         """Tag each text with the language whose modules :meth:`encode` uses for it.
 
         Args:
             texts: a text or several, as for :meth:`encode`.
             lang: as for :meth:`encode`.
-            first: number of the first text in messages, if these are a part of more.
 
         Returns:
             Strings whose ``lang`` is a code, or ``base``; :meth:`encode` accepts them.
@@ -167,7 +157,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             >>> [text.lang for text in encoder.route(["Good morning", "Қайырлы таң"])]
             ['en', 'kk']
         """
-        return self._transformer.router.route(as_texts(texts, self.max_characters)[0], lang, first=first)
+        return self._transformer.router.route(as_texts(texts, self.max_characters)[0], lang)
 
     def encode(
         self,
@@ -206,7 +196,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             TextError: something is not a text; the message says where and what.
             LanguageError: a code is unknown, or its language has no modules and ``fallback="error"``.
             HubError: a language's modules are damaged or made for another base, or were removed.
-            OptionError: ``batch_size`` or a prompt is invalid.
+            OptionError: ``batch_size`` is less than 1.
         """
         # ``sentences`` was the name before sentence-transformers 5.4.
         texts, single = as_texts(options.pop("sentences", inputs), self.max_characters)
@@ -217,15 +207,16 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
                 [""], prompt_name, prompt, batch_size, *args, lang=BASE, align=align, **options
             )
             return empty[:0]
-        prefix = prompt_text(self._resolve_prompt(prompt, prompt_name))
-        size = positive_int(batch_size, "batch_size")
+        if batch_size < 1:
+            raise OptionError(f"batch_size: expected 1 or more, found {batch_size!r:.60}")
+        prefix = self._resolve_prompt(prompt, prompt_name) or ""
         in_pool = options.get("pool") is not None or isinstance(options.get("device"), list)
         # A pool's processes read languages of their own, but errors come from here: sentence-transformers 5
         # waits forever for a process that an error has ended.
         transformer.cache.load(text.lang for text in tagged)
-        cut = 0 if in_pool else transformer.tokenize_and_order(tagged, prefix, size)
+        cut = 0 if in_pool else transformer.tokenize_and_order(tagged, prefix, batch_size)
         given = tagged[0] if single else tagged
-        vectors = super().encode(given, None, prefix, size, *args, align=align, **options)
+        vectors = super().encode(given, None, prefix, batch_size, *args, align=align, **options)
         if cut:
             limits = transformer.max_seq_length, transformer.most_positions
             warn_user(TextsCutWarning(cut, len(tagged), *limits))
@@ -243,43 +234,21 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         """
         self.hub.copy(path, self._info())
 
-    def push_to_hub(
-        self,
-        repo_id: str,
-        *,
-        languages: str | Iterable[str] | None = None,
-        private: bool | None = None,
-        revision: str | None = None,
-        commit_message: str | None = None,
-        token: bool | str | None = None,
-    ) -> str:
-        """Upload the hub to Hugging Face in one commit; returns its URL. See :func:`push_hub`.
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+        """Upload the hub to Hugging Face in one commit; returns its URL.
 
         Args:
             repo_id: ``organization/name``; made if there is none. Other languages in it stay there.
-            languages: codes; ``None``: all of the hub.
-            private: whether a new repository is private.
-            revision: branch; ``None``: the main branch.
-            commit_message: message of the commit.
-            token: as in huggingface_hub.
+            **options: options of :func:`push_hub`.
 
         Raises:
             HubError: the hub is damaged, or the repository is not writable or another kind of hub.
         """
-        return push_hub(
-            self.hub,
-            repo_id,
-            languages=languages,
-            info=self._info(),
-            private=private,
-            revision=revision,
-            message=commit_message,
-            token=token,
-        )
+        return push_hub(self.hub, repo_id, info=self._info(), **options)
 
     def _info(self) -> HubInfo:
         """Return the content of ``hub.json`` with the encoder's prompt and ``max_seq_length``."""
-        given = prompt_text(self._resolve_prompt(None, None))
+        given = self._resolve_prompt(None, None) or ""
         if set(self.prompts.values()) - {given}:
             warn_user(f"a hub has one prompt: only {given!r} is saved; give prompts= when you open it")
         return replace(self.hub.info, prompt=given, max_length=self._transformer.max_seq_length)

@@ -150,8 +150,8 @@ def test_sentence_transformers_opens_the_folder(encoder, tiny_hub):
         plain.encode(TEXTS, lang=CODES)
     with pytest.raises(TextError, match="expected a str, found NoneType"):
         plain.encode(["a", None])
-    with pytest.raises(HubError, match=r"model_kwargs: expected base, fallback.*found torch_dtype"):
-        SentenceTransformer(str(tiny_hub.path), model_kwargs={"torch_dtype": "auto"}, **CONSENT)
+    with pytest.raises(OptionError, match="backend: expected 'torch', found 'onnx'; export"):
+        SentenceTransformer(str(tiny_hub.path), backend="onnx", **CONSENT)
 
 
 def test_options_of_encode_keep_their_meaning(encoder):
@@ -202,7 +202,7 @@ def test_texts_are_cut_at_max_seq_length(fresh):
     assert encoder.preprocess([text])["input_ids"].shape == (1, 128)
     encoder.max_seq_length = 16
     assert encoder.preprocess([text])["input_ids"].shape == (1, 16)
-    with pytest.raises(OptionError, match="from 1 to 128"):
+    with pytest.raises(OptionError, match="expected 1 to 128"):
         encoder.max_seq_length = 129
 
 
@@ -294,15 +294,9 @@ def test_another_models_folder_is_not_saved_into(encoder, tmp_path):
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda encoder: encoder.load(None), "expected a language's code, or several, found None"),
-        (lambda encoder: encoder.encode(TEXTS, batch_size=0), "batch_size: expected a whole number"),
-        (lambda encoder: encoder.encode(TEXTS, prompt=5), "prompt: expected a text, found 5"),
-        (
-            lambda encoder: setattr(encoder, "max_seq_length", 2.5),
-            r"max_seq_length .*: expected",
-        ),
+        (lambda encoder: encoder.encode(TEXTS, batch_size=0), "batch_size: expected 1 or more, found 0"),
         (lambda _: ModularEncoder(None), "expected a hub's folder, found None"),
-        (lambda encoder: encoder.encode("a", lang=5), "lang: expected one code, or a list"),
+        (lambda encoder: encoder.encode("a", lang=[5]), "expected a language code .*, found 5"),
         (lambda encoder: encoder.encode("a", lang="zzz_Zzzz"), "expected a language code"),
         (lambda encoder: encoder.encode(TEXTS, lang=["en", "kk"]), "each of the 6 texts, found 2 codes"),
     ],
@@ -316,8 +310,7 @@ def test_wrong_options_are_explained(encoder, act, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"min_confidence": "high"}, "min_confidence: expected 0 to 1, found 'high'"),
-        ({"identifier": object()}, "identifier: expected a fastText file, an object with a method identify"),
+        ({"min_confidence": 95}, "min_confidence: expected 0 to 1, found 95"),
         ({"base": 5}, "base: expected 'me5-small', a folder or"),
         (
             {"backend": "onnx"},
@@ -395,7 +388,7 @@ def test_low_confidence_goes_to_the_fallback(fresh):
     encoder = fresh(min_confidence=0.95)
     assert near(encoder.encode(TEXTS), encoder.encode(TEXTS, lang="base"))
     with pytest.raises(
-        LanguageError, match=r"text 0: identified as en with share 0\.90, below min_confidence=0\.95"
+        LanguageError, match=r"'The teacher .*identified as English \(en\), with share 0\.90 of the lang"
     ):
         fresh(min_confidence=0.95, fallback="error").encode(TEXTS)
 
@@ -419,10 +412,8 @@ def test_identify_says_what_encode_does(fresh):
 
 def test_fallback_error_is_raised_for_other_languages_texts(fresh):
     encoder = fresh(identifier=None, fallback="error")
-    with pytest.raises(LanguageError, match=r"text 1: identified as German \(de\) with .* en, az, kk alone"):
+    with pytest.raises(LanguageError, match=r"'Das ist.*: identified as German \(de\), .*\(en, az, kk\);"):
         encoder.encode([TEXTS[0], GERMAN])
-    with pytest.raises(LanguageError, match="text 71: identified as German"):
-        encoder.route([TEXTS[0], GERMAN], first=70)
     assert encoder.identify([GERMAN])[0].modules is None
     assert [routing.modules for routing in encoder.identify([TEXTS[0], "123"])] == ["en", "en"]
     assert fresh(min_confidence=0.95, fallback="error").identify(TEXTS)[0].modules is None
@@ -507,26 +498,6 @@ def test_a_hub_that_is_gone_is_no_hub_without_languages(hub_copy):
     shutil.rmtree(hub_copy.path)
     with pytest.raises(HubError, match="the hub cannot be read any more"):
         encoder.encode("Қайырлы таң")
-
-
-def test_an_encoder_is_not_trained_as_a_whole(fresh, tmp_path):
-    datasets = pytest.importorskip("datasets")
-    pytest.importorskip("accelerate")
-    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
-    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
-
-    encoder = fresh()
-    arguments = SentenceTransformerTrainingArguments(
-        output_dir=str(tmp_path), max_steps=1, report_to=[], use_cpu=True
-    )
-    rows = datasets.Dataset.from_dict({"anchor": TEXTS[:2], "positive": TEXTS[1:3]})
-    trainer = SentenceTransformerTrainer(
-        model=encoder, args=arguments, train_dataset=rows, loss=MultipleNegativesRankingLoss(encoder)
-    )
-    with pytest.raises(OptionError, match=r"its modules are frozen\. Train .* by a recipe \(modenc train"):
-        trainer.train()
-    # Nothing has changed for who encodes.
-    assert encoder.encode(TEXTS[0]).shape == (HIDDEN,)
 
 
 def test_modules_behind_a_hub_can_be_trained(fresh):

@@ -228,14 +228,12 @@ def encode_texts(
     encoder: ModularEncoder,
     texts: list[str],
     langs: Sequence[str | None] | None = None,
-    *,
-    first: int = 0,
     **options: Any,
 ) -> tuple[NDArray[np.float32], list[str]]:
     """Encode texts according to a command's arguments, and to ``options`` of ``ModularEncoder.encode``.
 
-    ``langs`` replaces ``--lang``; ``first`` is the number of the first text, for messages. Texts that are
-    truncated are counted in ``args.cut``, instead of a warning for each batch.
+    ``langs`` replaces ``--lang``. Texts that are truncated are counted in ``args.cut``, instead of a warning
+    for each batch.
 
     Returns:
         Vectors [texts, width], and for each text the code of the language whose modules encoded it.
@@ -243,7 +241,7 @@ def encode_texts(
     from modenc.errors import TextsCutWarning
 
     # Languages are chosen here, since ``encode`` does not return them.
-    tagged = encoder.route(texts, given_language(args) if langs is None else langs, first=first)
+    tagged = encoder.route(texts, given_language(args) if langs is None else langs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TextsCutWarning)
         vectors = encoder.encode(

@@ -443,15 +443,6 @@ def test_no_hub_is_refused_before_torch_is_imported(tiny_hub, texts, tmp_path, h
     assert message in done.stderr
 
 
-def test_a_refused_text_is_numbered_in_the_file(encode, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(encode_verb, "_TEXTS_AT_ONCE", 2)
-    lines = ["The children are reading."] * 7 + ["Das Wetter ist heute wirklich schön in Berlin."]
-    (tmp_path / "t.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    for output, options in (("v.npy", []), ("out", ["--part-size", "5"])):
-        assert encode(tmp_path / "t.txt", tmp_path / output, "--fallback", "error", *options) == 2
-        assert "text 7: identified as German" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("output", ["v.npy", "out"])
 def test_texts_that_are_cut_are_counted_in_the_summary(encode, tmp_path, monkeypatch, caplog, output):
     monkeypatch.setattr(encode_verb, "_TEXTS_AT_ONCE", 2)
