@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,6 @@ from modenc.hub.store import Hub
 from modenc.langid import LanguageIdentifier
 from modenc.languages import BASE, listed_codes
 from modenc.texts import TaggedText, as_texts
-from modenc.user_warnings import warn_user
 
 _ACCESS = ("token", "local_files_only")
 # Options of SentenceTransformer that have an effect here.
@@ -219,7 +219,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         vectors = super().encode(given, None, prefix, batch_size, *args, align=align, **options)
         if cut:
             limits = transformer.max_seq_length, transformer.most_positions
-            warn_user(TextsCutWarning(cut, len(tagged), *limits))
+            warnings.warn(TextsCutWarning(cut, len(tagged), *limits), stacklevel=2)
         return vectors
 
     def save(self, path: str | Path, *_: Any, **__: Any) -> None:
@@ -250,7 +250,8 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         """Return the content of ``hub.json`` with the encoder's prompt and ``max_seq_length``."""
         given = self._resolve_prompt(None, None) or ""
         if set(self.prompts.values()) - {given}:
-            warn_user(f"a hub has one prompt: only {given!r} is saved; give prompts= when you open it")
+            message = f"a hub has one prompt: only {given!r} is saved; give prompts= when you open it"
+            warnings.warn(message, stacklevel=3)
         return replace(self.hub.info, prompt=given, max_length=self._transformer.max_seq_length)
 
     @staticmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,7 +18,6 @@ from modenc.hub.store import Hub
 from modenc.langid import UNDETERMINED, Identification, LanguageIdentifier, Match, get_identifier
 from modenc.languages import BASE, find_code, is_undetermined, language_name, normalize_code
 from modenc.texts import TaggedText, is_missing
-from modenc.user_warnings import warn_user
 
 ERROR = "error"
 
@@ -217,7 +217,7 @@ class LanguageRouter:
     def _warn_once(self, message: str) -> None:
         if message not in self._warned:
             self._warned.add(message)
-            warn_user(message)
+            warnings.warn(message, stacklevel=2)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_identifier"}
