@@ -143,10 +143,10 @@ def test_align_switches_the_alignment_adapter(encoder):
 def test_sentence_transformers_opens_the_folder(encoder, tiny_hub):
     plain = SentenceTransformer(str(tiny_hub.path), model_kwargs={"identifier": ByLetters()}, **CONSENT)
     assert near(plain.encode(TEXTS), encoder.encode(TEXTS))
-    kazakh = [TEXTS[1], TEXTS[3]]
-    assert near(plain.encode(kazakh, lang="kaz", align=False), encoder.encode(kazakh, lang="kk", align=False))
-    with pytest.raises(LanguageError, match="a list of codes cannot follow them"):
-        plain.encode(TEXTS, lang=CODES)
+    tagged = [TaggedText(text, "kk") for text in TEXTS]
+    assert near(plain.encode(tagged, align=False), encoder.encode(TEXTS, lang="kk", align=False))
+    with pytest.raises(ValueError, match="lang"):
+        plain.encode(TEXTS, lang="kk")
     with pytest.raises(TextError, match="expected a str, found NoneType"):
         plain.encode(["a", None])
     with pytest.raises(OptionError, match="backend: expected 'torch', found 'onnx'; export"):
@@ -487,7 +487,7 @@ def test_a_hub_that_is_gone_is_no_hub_without_languages(hub_copy):
 def test_modules_behind_a_hub_can_be_trained(fresh):
     head = torch.nn.Linear(HIDDEN, 2)
     encoder = fresh().train()
-    features = encoder[0].preprocess(TEXTS[:2], lang="en")
+    features = encoder[0].preprocess(encoder.route(TEXTS[:2], "en"))
     pooled = encoder[1](encoder[0](features))["sentence_embedding"]
     head(pooled.clone()).sum().backward()
     assert head.weight.grad is not None
@@ -525,7 +525,7 @@ def test_the_last_token_that_fits_is_no_cut(fresh):
     encoder = fresh()
     for code, text in (("en", TEXTS[0]), ("kk", TEXTS[1])):
         encoder.max_seq_length = 128
-        length = len(encoder[0].preprocess([text], prompt="query: ", lang=code)["input_ids"][0])
+        length = len(encoder[0].preprocess(encoder.route([text], code), prompt="query: ")["input_ids"][0])
         for limit, count in ((length, 0), (length - 1, 1)):
             encoder.max_seq_length = limit
             assert len(cuts(encoder, [text], lang=code)[1]) == count

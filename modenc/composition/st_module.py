@@ -22,7 +22,7 @@ from modenc.base_model import BaseModel, resolve_base
 from modenc.composition.language_cache import LanguageCache, LoadedLanguage
 from modenc.composition.options import EncoderSettings
 from modenc.composition.routing import LanguageRouter
-from modenc.errors import BaseModelError, HubError, LanguageError, OptionError
+from modenc.errors import BaseModelError, HubError, OptionError
 from modenc.hub.checks import TokenizerPanic, panics_caught
 from modenc.hub.remote import open_hub
 from modenc.hub.store import Hub
@@ -51,7 +51,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         BaseModelError: the base cannot be loaded, or is not the one the modules were trained on.
     """
 
-    forward_kwargs = {"lang", "align"}  # noqa: RUF012
+    forward_kwargs = {"align"}  # noqa: RUF012
     config_keys = ["max_seq_length"]  # noqa: RUF012
     save_in_root = True
 
@@ -122,33 +122,24 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         """Width of the token vectors."""
         return int(self.auto_model.config.hidden_size)
 
-    def preprocess(
-        self, inputs: Sequence[str], prompt: str | None = None, lang: str | None = None, **_: Any
-    ) -> dict[str, Any]:
+    def preprocess(self, inputs: Sequence[str], prompt: str | None = None, **_: Any) -> dict[str, Any]:
         """Tokenize texts, each with its language's tokenizer.
 
         Args:
             inputs: texts; a :class:`~modenc.texts.TaggedText` states its language, others are identified.
             prompt: put before every text after identification.
-            lang: one code for all.
 
         Returns:
             ``input_ids`` and ``attention_mask`` [batch, length] in int64; each row's ``language`` as a list.
 
         Raises:
             TextError: an input is not a text.
-            LanguageError: ``lang`` is not one known code.
         """
-        if not (lang is None or isinstance(lang, str)):
-            raise LanguageError(
-                "lang: expected one code; sentence-transformers sorts the texts, so a list of codes cannot "
-                "follow them. Use modenc.ModularEncoder, or give modenc.texts.TaggedText(text, code)"
-            )
         inputs = list(inputs)
         # Tokenized texts keep their language, even if the hub has lost it since.
         texts = [text for text in inputs if isinstance(text, TaggedText) and text.tokens is not None]
-        if lang is not None or len(texts) < len(inputs):
-            texts = self.router.route(as_texts(inputs, self.max_characters)[0], lang)
+        if len(texts) < len(inputs):
+            texts = self.router.route(as_texts(inputs, self.max_characters)[0])
         rows = self.tokenize_missing(texts, prompt or "")
         lengths = np.array([len(row.ids) for row in rows])
         mask = np.arange(lengths.max()) < lengths[:, None]
