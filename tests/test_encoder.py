@@ -1,6 +1,4 @@
-import io
 import json
-import os
 import pickle
 import shutil
 import subprocess
@@ -125,12 +123,6 @@ def test_base_is_the_base_alone(encoder, tiny_xlmr):
         hidden = body(**batch).last_hidden_state
     mask = batch["attention_mask"][..., None]
     assert near(encoder.encode(TEXTS, lang="base"), (hidden * mask).sum(1) / mask.sum(1))
-
-
-def test_a_language_uses_its_own_tokenizer(encoder, tiny_hub):
-    own = AutoTokenizer.from_pretrained(tiny_hub.layout("kk").tokenizer)
-    features = encoder.preprocess([TaggedText(TEXTS[1], "kk")], prompt="query: ")
-    assert features["input_ids"][0].tolist() == own("query: " + TEXTS[1])["input_ids"]
 
 
 def test_align_switches_the_alignment_adapter(encoder):
@@ -272,14 +264,6 @@ def test_what_is_saved_is_a_whole_hub(fresh, tmp_path):
         fresh().save(tmp_path / "saved")
     with pytest.warns(UserWarning, match=r"one prompt: only '.*' is saved"):
         fresh(prompts={"search": "find: "}).save(tmp_path / "other")
-
-
-def test_the_prompt_that_is_saved_is_the_one_in_use(fresh, tmp_path):
-    plain = fresh(prompts={name: "" for name in ("default", "query", "document")})
-    plain.default_prompt_name = None
-    plain.save(tmp_path / "plain")
-    again = ModularEncoder(tmp_path / "plain", identifier=ByLetters())
-    assert np.array_equal(again.encode(TEXTS), plain.encode(TEXTS))
 
 
 def test_another_models_folder_is_not_saved_into(encoder, tmp_path):
@@ -467,16 +451,6 @@ def test_another_base_is_refused(tiny_hub, tiny_bert, tiny_xlmr):
     assert ModularEncoder(tiny_hub.path, base=str(tiny_xlmr)).languages == tiny_hub.languages()
 
 
-def test_another_folder_to_work_in_changes_nothing(hub_copy, monkeypatch):
-    monkeypatch.chdir(hub_copy.path.parent)
-    encoder = ModularEncoder(hub_copy.path.name)
-    monkeypatch.chdir("/")
-    np.testing.assert_array_equal(
-        encoder.encode("Қайырлы таң", lang="kk"),
-        ModularEncoder(hub_copy.path).encode("Қайырлы таң", lang="kk"),
-    )
-
-
 def test_a_hub_that_is_gone_is_no_hub_without_languages(hub_copy):
     encoder = ModularEncoder(hub_copy.path)
     shutil.rmtree(hub_copy.path)
@@ -593,17 +567,6 @@ def test_tagged_texts_are_tokenized_once(tiny_hub, monkeypatch):
     assert all(text.tokens for text in tagged)
     encoder.encode(tagged, prompt="another: ")
     assert len(counted) == 2 * len(TEXTS)
-
-
-def test_a_language_in_memory_is_encoded_without_the_disk(fresh, hub_copy, monkeypatch):
-    for lang in ("kk", None):
-        encoder = ModularEncoder(hub_copy.path, identifier=ByLetters())
-        right = encoder.encode(TEXTS[1], lang=lang)
-        for module, name in ((os, "stat"), (os, "scandir"), (os, "listdir"), (io, "open")):
-            monkeypatch.setattr(module, name, None)
-        again = encoder.encode(TEXTS[1], lang=lang)
-        monkeypatch.undo()
-        assert np.array_equal(again, right)
 
 
 def test_a_language_that_is_new_in_the_hub_is_found_by_its_code(hub_copy, tmp_path):

@@ -6,7 +6,6 @@ import shutil
 from threading import Thread
 
 import numpy as np
-import psutil
 import pytest
 import tiny_models
 import torch
@@ -126,18 +125,6 @@ def test_a_tokenizers_own_way_to_cut_texts_is_not_taken(hub_copy, length):
     # Nor one that a training set meanwhile.
     tokenizer.backend_tokenizer.enable_truncation(length, stride=8, direction="left")
     assert tokenize(tokenizer, long, length) == right
-
-
-@pytest.mark.slow
-def test_reading_again_and_again_leaves_nothing_behind(hub_copy):
-    process = psutil.Process()
-    for _ in range(300):
-        read(hub_copy)
-    before = process.memory_info().rss
-    for _ in range(1500):
-        read(hub_copy)
-    # safetensors 0.8 kept 64 bytes a tensor, 3 kB a language here.
-    assert process.memory_info().rss - before < 1500 * 1000
 
 
 def test_all_vectors_of_an_encoder_are_of_one_version_of_a_language(hub_copy, tmp_path, monkeypatch):

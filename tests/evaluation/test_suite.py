@@ -182,7 +182,3 @@ def test_the_shipped_suites_are_sound(name):
     suite = load_suite(name)
     assert suite.name == name
     assert suite.task
-
-
-def test_the_shipped_suites_are_found():
-    assert {"turkic", "eighteen"} <= set(SHIPPED)
