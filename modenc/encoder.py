@@ -25,7 +25,7 @@ from modenc.texts import TaggedText, as_texts
 
 _ACCESS = ("token", "local_files_only")
 # Options of SentenceTransformer that have an effect here.
-_OPTIONS = ("prompts", "default_prompt_name", "truncate_dim", "similarity_fn_name", *_ACCESS)
+_OPTIONS = ("prompts", "default_prompt_name", "truncate_dim", "similarity_fn_name")
 
 
 class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
@@ -74,14 +74,13 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         """Open a hub; the arguments and errors are those of the class."""
-        if others := [name for name, value in options.items() if value and name not in _OPTIONS]:
+        access = {name: options.pop(name) for name in _ACCESS if name in options}
+        if others := sorted(options.keys() - set(_OPTIONS)):
             raise OptionError(
                 f"{', '.join(others)}: would have no effect; give arguments of ModularEncoder, or these of "
-                f"SentenceTransformer: {', '.join(_OPTIONS)}"
+                f"SentenceTransformer: {', '.join((*_OPTIONS, *_ACCESS))}"
             )
         check_device(device)
-        access = {name: options[name] for name in _ACCESS if name in options}
-        options = {name: options[name] for name in _OPTIONS if name in options and name not in _ACCESS}
         opened = open_hub(hub, revision=revision, **access)
         info = opened.info
         settings = EncoderSettings(fallback, min_confidence, identifier, compute)
