@@ -119,7 +119,8 @@ class LanguageRouter:
         available = self._languages
         if not available:
             raise LanguageError(
-                f"{self._hub.path} has no languages to choose from; train or install one first"
+                f"{self._hub.path} has no languages to choose from; train or install one first, "
+                "or use lang='base'"
             )
         excerpts = [text[:READ] for text in texts]
         distinct = list(dict.fromkeys(excerpts))
