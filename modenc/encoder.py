@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +11,7 @@ from typing import Any
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-from modenc.composition.options import (
-    EncoderSettings,
-    check_device,
-    positive_int,
-    prompt_text,
-    refuse_training,
-)
+from modenc.composition.options import EncoderSettings, check_device
 from modenc.composition.routing import Routing
 from modenc.composition.st_module import ModularTransformer
 from modenc.errors import OptionError, TextsCutWarning
@@ -25,13 +20,12 @@ from modenc.hub.push import push_hub
 from modenc.hub.remote import open_hub
 from modenc.hub.store import Hub
 from modenc.langid import LanguageIdentifier
-from modenc.languages import BASE, listed_codes, normalize_code
+from modenc.languages import BASE, listed_codes
 from modenc.texts import TaggedText, as_texts
-from modenc.user_warnings import warn_user
 
 _ACCESS = ("token", "local_files_only")
 # Options of SentenceTransformer that have an effect here.
-_OPTIONS = ("prompts", "default_prompt_name", "truncate_dim", "similarity_fn_name", *_ACCESS)
+_OPTIONS = ("prompts", "default_prompt_name", "truncate_dim", "similarity_fn_name")
 
 
 class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
@@ -46,8 +40,6 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         identifier: a fastText file (GlotLID), an object with ``identify``, or ``None`` for py3langid.
         compute: precision: ``fp32``, ``bf16`` (vectors differ in the third digit), or ``auto``: bf16 if the
             device has it in hardware.
-        max_memory: bytes, or a text such as ``2GB``, that languages may take in addition to the base; the
-            least recently used are freed. ``None``: no limit.
         device: device to compute on, as in ``SentenceTransformer``.
         revision: commit, branch or tag of a hub on Hugging Face (``None``: the main branch). The encoder
             stays at its present commit; languages are fetched into the cache on their first use.
@@ -77,23 +69,21 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         min_confidence: float = 0.0,
         identifier: LanguageIdentifier | str | Path | None = None,
         compute: str = "fp32",
-        max_memory: int | str | None = None,
         device: str | None = None,
         revision: str | None = None,
         **options: Any,
     ) -> None:
         """Open a hub; the arguments and errors are those of the class."""
-        if others := [name for name, value in options.items() if value and name not in _OPTIONS]:
+        access = {name: options.pop(name) for name in _ACCESS if name in options}
+        if others := sorted(options.keys() - set(_OPTIONS)):
             raise OptionError(
                 f"{', '.join(others)}: would have no effect; give arguments of ModularEncoder, or these of "
-                f"SentenceTransformer: {', '.join(_OPTIONS)}"
+                f"SentenceTransformer: {', '.join((*_OPTIONS, *_ACCESS))}"
             )
         check_device(device)
-        access = {name: options[name] for name in _ACCESS if name in options}
-        options = {name: options[name] for name in _OPTIONS if name in options and name not in _ACCESS}
         opened = open_hub(hub, revision=revision, **access)
         info = opened.info
-        settings = EncoderSettings(fallback, min_confidence, identifier, compute, max_memory)
+        settings = EncoderSettings(fallback, min_confidence, identifier, compute)
         transformer = ModularTransformer(opened, base, settings)
         prompts = {name: info.prompt for name in PROMPT_NAMES} | dict(options.pop("prompts", None) or {})
         options.setdefault("similarity_fn_name", "cosine")
@@ -102,7 +92,6 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         if info.prompt and "default_prompt_name" not in options:
             # If it were given to super().__init__, sentence-transformers would log a warning.
             self.default_prompt_name: str | None = "default"
-        self.register_forward_pre_hook(refuse_training)
         self.eval()
 
     @property
@@ -125,11 +114,6 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         """Codes of the languages in memory."""
         return self._transformer.cache.loaded()
 
-    @property
-    def memory(self) -> int:
-        """Bytes of the languages in memory, without the base's own weights."""
-        return self._transformer.cache.nbytes
-
     def load(self, codes: str | Iterable[str]) -> None:
         """Read languages now instead of on first use.
 
@@ -137,17 +121,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             LanguageError: a code is unknown or its language has no modules.
             HubError: its modules are damaged or made for another base.
         """
-        for code in listed_codes(codes):
-            self._transformer.cache.load(self._transformer.router.require(code))
-
-    def unload(self, codes: str | Iterable[str]) -> None:
-        """Free the memory of languages; they are loaded again on their next use.
-
-        Raises:
-            LanguageError: a code is unknown.
-        """
-        for code in listed_codes(codes):
-            self._transformer.cache.unload(normalize_code(code))
+        self._transformer.cache.load(map(self._transformer.router.require, listed_codes(codes)))
 
     def identify(self, texts: Any) -> list[Routing]:
         """Identify the language of each text among all that the identifier knows, and choose its modules.
@@ -163,15 +137,12 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         """
         return self._transformer.router.identify(as_texts(texts, self.max_characters)[0])
 
-    def route(
-        self, texts: Any, lang: str | Sequence[str | None] | None = None, *, first: int = 0
-    ) -> list[TaggedText]:
+    def route(self, texts: Any, lang: str | Sequence[str | None] | None = None) -> list[TaggedText]:
         """Tag each text with the language whose modules :meth:`encode` uses for it.
 
         Args:
             texts: a text or several, as for :meth:`encode`.
             lang: as for :meth:`encode`.
-            first: number of the first text in messages, if these are a part of more.
 
         Returns:
             Strings whose ``lang`` is a code, or ``base``; :meth:`encode` accepts them.
@@ -185,7 +156,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             >>> [text.lang for text in encoder.route(["Good morning", "Қайырлы таң"])]
             ['en', 'kk']
         """
-        return self._transformer.router.route(as_texts(texts, self.max_characters)[0], lang, first=first)
+        return self._transformer.router.route(as_texts(texts, self.max_characters)[0], lang)
 
     def encode(
         self,
@@ -224,7 +195,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             TextError: something is not a text; the message says where and what.
             LanguageError: a code is unknown, or its language has no modules and ``fallback="error"``.
             HubError: a language's modules are damaged or made for another base, or were removed.
-            OptionError: ``batch_size`` or a prompt is invalid.
+            OptionError: ``batch_size`` is less than 1.
         """
         # ``sentences`` was the name before sentence-transformers 5.4.
         texts, single = as_texts(options.pop("sentences", inputs), self.max_characters)
@@ -235,19 +206,19 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
                 [""], prompt_name, prompt, batch_size, *args, lang=BASE, align=align, **options
             )
             return empty[:0]
-        prefix = prompt_text(self._resolve_prompt(prompt, prompt_name))
-        size = positive_int(batch_size, "batch_size")
+        if batch_size < 1:
+            raise OptionError(f"batch_size: expected 1 or more, found {batch_size!r:.60}")
+        prefix = self._resolve_prompt(prompt, prompt_name) or ""
         in_pool = options.get("pool") is not None or isinstance(options.get("device"), list)
-        # Each language stays in memory until the call is done, so that all vectors are of one version of it.
-        # A pool's processes read their own, but errors come from here: sentence-transformers 5 waits forever
-        # for a process that an error has ended.
-        with transformer.cache.using([text.lang for text in tagged]):
-            cut = 0 if in_pool else transformer.tokenize_and_order(tagged, prefix, size)
-            given = tagged[0] if single else tagged
-            vectors = super().encode(given, None, prefix, size, *args, align=align, **options)
+        # A pool's processes read languages of their own, but errors come from here: sentence-transformers 5
+        # waits forever for a process that an error has ended.
+        transformer.cache.load(text.lang for text in tagged)
+        cut = 0 if in_pool else transformer.tokenize_and_order(tagged, prefix, batch_size)
+        given = tagged[0] if single else tagged
+        vectors = super().encode(given, None, prefix, batch_size, *args, align=align, **options)
         if cut:
             limits = transformer.max_seq_length, transformer.most_positions
-            warn_user(TextsCutWarning(cut, len(tagged), *limits))
+            warnings.warn(TextsCutWarning(cut, len(tagged), *limits), stacklevel=2)
         return vectors
 
     def save(self, path: str | Path, *_: Any, **__: Any) -> None:
@@ -262,45 +233,24 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         """
         self.hub.copy(path, self._info())
 
-    def push_to_hub(
-        self,
-        repo_id: str,
-        *,
-        languages: str | Iterable[str] | None = None,
-        private: bool | None = None,
-        revision: str | None = None,
-        commit_message: str | None = None,
-        token: bool | str | None = None,
-    ) -> str:
-        """Upload the hub to Hugging Face in one commit; returns its URL. See :func:`push_hub`.
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+        """Upload the hub to Hugging Face in one commit; returns its URL.
 
         Args:
             repo_id: ``organization/name``; made if there is none. Other languages in it stay there.
-            languages: codes; ``None``: all of the hub.
-            private: whether a new repository is private.
-            revision: branch; ``None``: the main branch.
-            commit_message: message of the commit.
-            token: as in huggingface_hub.
+            **options: options of :func:`push_hub`.
 
         Raises:
             HubError: the hub is damaged, or the repository is not writable or another kind of hub.
         """
-        return push_hub(
-            self.hub,
-            repo_id,
-            languages=languages,
-            info=self._info(),
-            private=private,
-            revision=revision,
-            message=commit_message,
-            token=token,
-        )
+        return push_hub(self.hub, repo_id, info=self._info(), **options)
 
     def _info(self) -> HubInfo:
         """Return the content of ``hub.json`` with the encoder's prompt and ``max_seq_length``."""
-        given = prompt_text(self._resolve_prompt(None, None))
+        given = self._resolve_prompt(None, None) or ""
         if set(self.prompts.values()) - {given}:
-            warn_user(f"a hub has one prompt: only {given!r} is saved; give prompts= when you open it")
+            message = f"a hub has one prompt: only {given!r} is saved; give prompts= when you open it"
+            warnings.warn(message, stacklevel=3)
         return replace(self.hub.info, prompt=given, max_length=self._transformer.max_seq_length)
 
     @staticmethod

@@ -96,8 +96,6 @@ def as_texts(inputs: Any, max_characters: int) -> tuple[list[str], bool]:
     Raises:
         TextError: something else was given; the message states its position and type.
     """
-    if getattr(inputs, "ndim", 1) == 0:
-        inputs = inputs.item()
     if isinstance(inputs, str):
         return [clean(inputs, max_characters)], True
     if isinstance(inputs, bytes | bytearray | Mapping | Set) or not isinstance(inputs, Iterable):

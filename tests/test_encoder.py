@@ -1,7 +1,4 @@
-import io
 import json
-import linecache
-import os
 import pickle
 import shutil
 import subprocess
@@ -94,16 +91,13 @@ def test_identification_is_one_call_a_language_list_none(fresh):
     assert identifier.calls == 1
 
 
-def test_languages_load_on_first_use_and_unload(fresh):
+def test_languages_load_on_first_use(fresh):
     encoder = fresh()
     assert (encoder.languages, encoder.loaded) == (["en", "az", "kk"], [])
-    before = encoder.encode(TEXTS[1])
+    encoder.encode(TEXTS[1])
     assert encoder.loaded == ["kk"]
     encoder.load(["en", "aze"])
     assert encoder.loaded == ["az", "en", "kk"]
-    encoder.unload("kaz_Cyrl")
-    assert encoder.loaded == ["az", "en"]
-    assert np.array_equal(encoder.encode(TEXTS[1]), before)
 
 
 def test_batch_and_order_change_nothing(encoder):
@@ -131,12 +125,6 @@ def test_base_is_the_base_alone(encoder, tiny_xlmr):
     assert near(encoder.encode(TEXTS, lang="base"), (hidden * mask).sum(1) / mask.sum(1))
 
 
-def test_a_language_uses_its_own_tokenizer(encoder, tiny_hub):
-    own = AutoTokenizer.from_pretrained(tiny_hub.layout("kk").tokenizer)
-    features = encoder.preprocess([TaggedText(TEXTS[1], "kk")], prompt="query: ")
-    assert features["input_ids"][0].tolist() == own("query: " + TEXTS[1])["input_ids"]
-
-
 def test_align_switches_the_alignment_adapter(encoder):
     aligned, plain = encoder.encode(TEXTS), encoder.encode(TEXTS, align=False)
     differ = np.abs(aligned - plain).max(axis=1) > 1e-4
@@ -147,14 +135,14 @@ def test_align_switches_the_alignment_adapter(encoder):
 def test_sentence_transformers_opens_the_folder(encoder, tiny_hub):
     plain = SentenceTransformer(str(tiny_hub.path), model_kwargs={"identifier": ByLetters()}, **CONSENT)
     assert near(plain.encode(TEXTS), encoder.encode(TEXTS))
-    kazakh = [TEXTS[1], TEXTS[3]]
-    assert near(plain.encode(kazakh, lang="kaz", align=False), encoder.encode(kazakh, lang="kk", align=False))
-    with pytest.raises(LanguageError, match="a list of codes cannot follow them"):
-        plain.encode(TEXTS, lang=CODES)
+    tagged = [TaggedText(text, "kk") for text in TEXTS]
+    assert near(plain.encode(tagged, align=False), encoder.encode(TEXTS, lang="kk", align=False))
+    with pytest.raises(ValueError, match="lang"):
+        plain.encode(TEXTS, lang="kk")
     with pytest.raises(TextError, match="expected a str, found NoneType"):
         plain.encode(["a", None])
-    with pytest.raises(HubError, match=r"model_kwargs: expected base, fallback.*found torch_dtype"):
-        SentenceTransformer(str(tiny_hub.path), model_kwargs={"torch_dtype": "auto"}, **CONSENT)
+    with pytest.raises(OptionError, match="backend: expected 'torch', found 'onnx'; export"):
+        SentenceTransformer(str(tiny_hub.path), backend="onnx", **CONSENT)
 
 
 def test_options_of_encode_keep_their_meaning(encoder):
@@ -205,7 +193,7 @@ def test_texts_are_cut_at_max_seq_length(fresh):
     assert encoder.preprocess([text])["input_ids"].shape == (1, 128)
     encoder.max_seq_length = 16
     assert encoder.preprocess([text])["input_ids"].shape == (1, 16)
-    with pytest.raises(OptionError, match="from 1 to 128"):
+    with pytest.raises(OptionError, match="expected 1 to 128"):
         encoder.max_seq_length = 129
 
 
@@ -278,14 +266,6 @@ def test_what_is_saved_is_a_whole_hub(fresh, tmp_path):
         fresh(prompts={"search": "find: "}).save(tmp_path / "other")
 
 
-def test_the_prompt_that_is_saved_is_the_one_in_use(fresh, tmp_path):
-    plain = fresh(prompts={name: "" for name in ("default", "query", "document")})
-    plain.default_prompt_name = None
-    plain.save(tmp_path / "plain")
-    again = ModularEncoder(tmp_path / "plain", identifier=ByLetters())
-    assert np.array_equal(again.encode(TEXTS), plain.encode(TEXTS))
-
-
 def test_another_models_folder_is_not_saved_into(encoder, tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     (tmp_path / "config_sentence_transformers.json").write_text("{}")
@@ -297,15 +277,9 @@ def test_another_models_folder_is_not_saved_into(encoder, tmp_path):
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda encoder: encoder.load(None), "expected a language's code, or several, found None"),
-        (lambda encoder: encoder.encode(TEXTS, batch_size=0), "batch_size: expected a whole number"),
-        (lambda encoder: encoder.encode(TEXTS, prompt=5), "prompt: expected a text, found 5"),
-        (
-            lambda encoder: setattr(encoder, "max_seq_length", 2.5),
-            r"max_seq_length .*: expected",
-        ),
+        (lambda encoder: encoder.encode(TEXTS, batch_size=0), "batch_size: expected 1 or more, found 0"),
         (lambda _: ModularEncoder(None), "expected a hub's folder, found None"),
-        (lambda encoder: encoder.encode("a", lang=5), "lang: expected one code, or a list"),
+        (lambda encoder: encoder.encode("a", lang=[5]), "expected a language code .*, found 5"),
         (lambda encoder: encoder.encode("a", lang="zzz_Zzzz"), "expected a language code"),
         (lambda encoder: encoder.encode(TEXTS, lang=["en", "kk"]), "each of the 6 texts, found 2 codes"),
     ],
@@ -319,9 +293,7 @@ def test_wrong_options_are_explained(encoder, act, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"min_confidence": "high"}, "min_confidence: expected 0 to 1, found 'high'"),
-        ({"identifier": object()}, "identifier: expected a fastText file, an object with a method identify"),
-        ({"max_memory": "9" * 400 + "GB"}, "max_memory: expected bytes"),
+        ({"min_confidence": 95}, "min_confidence: expected 0 to 1, found 95"),
         ({"base": 5}, "base: expected 'me5-small', a folder or"),
         (
             {"backend": "onnx"},
@@ -399,7 +371,7 @@ def test_low_confidence_goes_to_the_fallback(fresh):
     encoder = fresh(min_confidence=0.95)
     assert near(encoder.encode(TEXTS), encoder.encode(TEXTS, lang="base"))
     with pytest.raises(
-        LanguageError, match=r"text 0: identified as en with share 0\.90, below min_confidence=0\.95"
+        LanguageError, match=r"'The teacher .*identified as English \(en\), with share 0\.90 of the lang"
     ):
         fresh(min_confidence=0.95, fallback="error").encode(TEXTS)
 
@@ -423,10 +395,8 @@ def test_identify_says_what_encode_does(fresh):
 
 def test_fallback_error_is_raised_for_other_languages_texts(fresh):
     encoder = fresh(identifier=None, fallback="error")
-    with pytest.raises(LanguageError, match=r"text 1: identified as German \(de\) with .* en, az, kk alone"):
+    with pytest.raises(LanguageError, match=r"'Das ist.*: identified as German \(de\), .*\(en, az, kk\);"):
         encoder.encode([TEXTS[0], GERMAN])
-    with pytest.raises(LanguageError, match="text 71: identified as German"):
-        encoder.route([TEXTS[0], GERMAN], first=70)
     assert encoder.identify([GERMAN])[0].modules is None
     assert [routing.modules for routing in encoder.identify([TEXTS[0], "123"])] == ["en", "en"]
     assert fresh(min_confidence=0.95, fallback="error").identify(TEXTS)[0].modules is None
@@ -454,22 +424,7 @@ def test_languages_that_the_identifier_does_not_know_are_named_once(fresh, hub_c
         encoder.identify([TEXTS[1]])
         fresh(identifier=None).identify([TEXTS[1]])
         ModularEncoder(hub_copy.path, identifier=ByLetters()).identify([TEXTS[1]])  # says not what it knows
-    (warning,) = [warning for warning in caught if "does not know" in str(warning.message)]
-    assert warning.filename == __file__
-
-
-@pytest.mark.parametrize("lang", ["tr", None])
-@pytest.mark.parametrize("plain", [False, True])
-def test_warnings_point_at_the_users_line(fresh, tiny_hub, lang, plain):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of sentence-transformers, about modules of other packages
-        encoder = SentenceTransformer(str(tiny_hub.path), **CONSENT) if plain else fresh(identifier=None)
-    options = {"lang": lang} if lang else {}
-    with pytest.warns(UserWarning, match="no modules for") as caught:
-        encoder.encode([GERMAN], **options)
-    (warning,) = [warning for warning in caught if "no modules for" in str(warning.message)]
-    assert warning.filename == __file__
-    assert linecache.getline(__file__, warning.lineno).strip() == "encoder.encode([GERMAN], **options)"
+    assert len([warning for warning in caught if "does not know" in str(warning.message)]) == 1
 
 
 @pytest.mark.parametrize("bad", [None, 3, b"abc", [None], ["a", 3], [["a", "b"]], [b"a"], {"text": "a"}])
@@ -496,16 +451,6 @@ def test_another_base_is_refused(tiny_hub, tiny_bert, tiny_xlmr):
     assert ModularEncoder(tiny_hub.path, base=str(tiny_xlmr)).languages == tiny_hub.languages()
 
 
-def test_another_folder_to_work_in_changes_nothing(hub_copy, monkeypatch):
-    monkeypatch.chdir(hub_copy.path.parent)
-    encoder = ModularEncoder(hub_copy.path.name)
-    monkeypatch.chdir("/")
-    np.testing.assert_array_equal(
-        encoder.encode("Қайырлы таң", lang="kk"),
-        ModularEncoder(hub_copy.path).encode("Қайырлы таң", lang="kk"),
-    )
-
-
 def test_a_hub_that_is_gone_is_no_hub_without_languages(hub_copy):
     encoder = ModularEncoder(hub_copy.path)
     shutil.rmtree(hub_copy.path)
@@ -513,30 +458,10 @@ def test_a_hub_that_is_gone_is_no_hub_without_languages(hub_copy):
         encoder.encode("Қайырлы таң")
 
 
-def test_an_encoder_is_not_trained_as_a_whole(fresh, tmp_path):
-    datasets = pytest.importorskip("datasets")
-    pytest.importorskip("accelerate")
-    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
-    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
-
-    encoder = fresh()
-    arguments = SentenceTransformerTrainingArguments(
-        output_dir=str(tmp_path), max_steps=1, report_to=[], use_cpu=True
-    )
-    rows = datasets.Dataset.from_dict({"anchor": TEXTS[:2], "positive": TEXTS[1:3]})
-    trainer = SentenceTransformerTrainer(
-        model=encoder, args=arguments, train_dataset=rows, loss=MultipleNegativesRankingLoss(encoder)
-    )
-    with pytest.raises(OptionError, match=r"its modules are frozen\. Train .* by a recipe \(modenc train"):
-        trainer.train()
-    # Nothing has changed for who encodes.
-    assert encoder.encode(TEXTS[0]).shape == (HIDDEN,)
-
-
 def test_modules_behind_a_hub_can_be_trained(fresh):
     head = torch.nn.Linear(HIDDEN, 2)
     encoder = fresh().train()
-    features = encoder[0].preprocess(TEXTS[:2], lang="en")
+    features = encoder[0].preprocess(encoder.route(TEXTS[:2], "en"))
     pooled = encoder[1](encoder[0](features))["sentence_embedding"]
     head(pooled.clone()).sum().backward()
     assert head.weight.grad is not None
@@ -574,7 +499,7 @@ def test_the_last_token_that_fits_is_no_cut(fresh):
     encoder = fresh()
     for code, text in (("en", TEXTS[0]), ("kk", TEXTS[1])):
         encoder.max_seq_length = 128
-        length = len(encoder[0].preprocess([text], prompt="query: ", lang=code)["input_ids"][0])
+        length = len(encoder[0].preprocess(encoder.route([text], code), prompt="query: ")["input_ids"][0])
         for limit, count in ((length, 0), (length - 1, 1)):
             encoder.max_seq_length = limit
             assert len(cuts(encoder, [text], lang=code)[1]) == count
@@ -642,17 +567,6 @@ def test_tagged_texts_are_tokenized_once(tiny_hub, monkeypatch):
     assert all(text.tokens for text in tagged)
     encoder.encode(tagged, prompt="another: ")
     assert len(counted) == 2 * len(TEXTS)
-
-
-def test_a_language_in_memory_is_encoded_without_the_disk(fresh, hub_copy, monkeypatch):
-    for lang in ("kk", None):
-        encoder = ModularEncoder(hub_copy.path, identifier=ByLetters())
-        right = encoder.encode(TEXTS[1], lang=lang)
-        for module, name in ((os, "stat"), (os, "scandir"), (os, "listdir"), (io, "open")):
-            monkeypatch.setattr(module, name, None)
-        again = encoder.encode(TEXTS[1], lang=lang)
-        monkeypatch.undo()
-        assert np.array_equal(again, right)
 
 
 def test_a_language_that_is_new_in_the_hub_is_found_by_its_code(hub_copy, tmp_path):

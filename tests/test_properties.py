@@ -69,7 +69,7 @@ def test_a_vector_depends_on_its_text_alone(encoder, texts, data):
 @settings(max_examples=200)
 def test_tokens_are_of_the_vocabulary_and_no_more_than_fit(encoder, texts, lang):
     transformer = encoder[0]
-    features = encoder.preprocess(texts, lang=lang)
+    features = encoder.preprocess(encoder.route(texts, lang))
     ids, real = features["input_ids"], features["attention_mask"]
     assert ids.shape == real.shape
     assert 1 <= ids.shape[1] <= transformer.max_seq_length

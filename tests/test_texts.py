@@ -27,7 +27,6 @@ def test_pandas_and_datasets_columns_are_taken():
 
 def test_a_single_text_is_told_apart():
     assert as_texts("a", 100) == (["a"], True)
-    assert as_texts(np.array("a"), 100) == (["a"], True)
     assert as_texts([], 100) == ([], False)
 
 

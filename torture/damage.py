@@ -42,7 +42,7 @@ def damaged_files(folder: Path, tries: int, seed: int = 0) -> Outcome:
             pass
         except Exception as error:  # the promise is that no other comes
             failure = f"{name}, {how}: {error!r}"
-        encoder.unload(lang)
+        encoder[0].cache.restart()
         if not verify_hub(hub, lang):
             failure = failure or f"{name}, {how}: verified"
         path.write_bytes(content)

@@ -149,7 +149,7 @@ def hubs(folder: Path) -> Outcome:
     whole = shutil.copytree(hub.path, folder / "whole")
 
     def restored() -> Path:
-        encoder.unload("kk")
+        encoder[0].cache.restart()
         shutil.rmtree(hub.path)
         shutil.copytree(whole, hub.path)
         return hub.folder("kk")

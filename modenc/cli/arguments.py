@@ -84,11 +84,6 @@ _SHARED: dict[str, tuple[str | None, str, dict[str, Any]]] = {
         {"choices": ("fp32", "bf16", AUTO), "default": "fp32"},
     ),
     "--device": ("NAME", "device to compute on, such as cpu or cuda:1 (default: automatic)", {}),
-    "--max-memory": (
-        "BYTES|2GB",
-        "most memory for all languages together, without the base; the least recently used are unloaded",
-        {},
-    ),
     "--seed": ("N", "random seed", {"type": bounded(int, 0, 2**32 - 1), "default": 13}),
     "--json": (None, "print JSON", {}),
     "--force": (None, "", {}),
@@ -132,7 +127,7 @@ def add_encoding(parser: Any) -> None:
     """Add the other options of commands that encode texts, see :func:`add_hub_and_routing`."""
     text = "language of the texts (kk, kaz, kaz_Cyrl and kk-KZ mean the same); auto: detect each"
     add_shared(parser, "--lang", metavar="auto|CODE", default=AUTO, help=text)
-    add_shared(parser, "--no-align", "--batch-size", "--compute", "--device", "--max-memory", "--column")
+    add_shared(parser, "--no-align", "--batch-size", "--compute", "--device", "--column")
 
 
 def add_cluster(parser: Any) -> None:
@@ -233,14 +228,12 @@ def encode_texts(
     encoder: ModularEncoder,
     texts: list[str],
     langs: Sequence[str | None] | None = None,
-    *,
-    first: int = 0,
     **options: Any,
 ) -> tuple[NDArray[np.float32], list[str]]:
     """Encode texts according to a command's arguments, and to ``options`` of ``ModularEncoder.encode``.
 
-    ``langs`` replaces ``--lang``; ``first`` is the number of the first text, for messages. Texts that are
-    truncated are counted in ``args.cut``, instead of a warning for each batch.
+    ``langs`` replaces ``--lang``. Texts that are truncated are counted in ``args.cut``, instead of a warning
+    for each batch.
 
     Returns:
         Vectors [texts, width], and for each text the code of the language whose modules encoded it.
@@ -248,7 +241,7 @@ def encode_texts(
     from modenc.errors import TextsCutWarning
 
     # Languages are chosen here, since ``encode`` does not return them.
-    tagged = encoder.route(texts, given_language(args) if langs is None else langs, first=first)
+    tagged = encoder.route(texts, given_language(args) if langs is None else langs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TextsCutWarning)
         vectors = encoder.encode(
@@ -289,6 +282,6 @@ def open_encoder(args: argparse.Namespace) -> ModularEncoder:
     hub = open_hub(args)
     from modenc.encoder import ModularEncoder
 
-    names = ("fallback", "min_confidence", "compute", "max_memory", "device")
+    names = ("fallback", "min_confidence", "compute", "device")
     options = {name: value for name, value in vars(args).items() if name in names}
     return ModularEncoder(hub, **options)

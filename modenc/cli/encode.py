@@ -228,9 +228,7 @@ def encode_parts(args: argparse.Namespace, encoder: ModularEncoder, parts: Itera
         for part in group:
             skipped = part.first - position
             of_part = islice(rows, skipped, None if part.rows is None else skipped + part.rows)
-            batches = _unchanged(
-                args, encoder, part, encode_rows(args, encoder, of_part, _TEXTS_AT_ONCE, part.first)
-            )
+            batches = _unchanged(args, encoder, part, encode_rows(args, encoder, of_part, _TEXTS_AT_ONCE))
             width, dtype = stored_width(args, encoder.hub), TYPES[args.precision]
             with disk_errors(part.path.parent, KEPT), whole_file(part.path) as temporary:
                 if part.path.suffix == ".npy":
@@ -258,9 +256,8 @@ def encode_rows(
     encoder: ModularEncoder,
     rows: Iterator[tuple[str, str | None]],
     size: int,
-    first: int = 0,
 ) -> Iterator[Batch]:
-    """Encode rows, ``size`` at a time; ``first`` is the number of the first one, for messages."""
+    """Encode rows, ``size`` at a time."""
     options = {
         "prompt_name": args.prompt_name,
         "normalize_embeddings": args.normalize,
@@ -269,8 +266,7 @@ def encode_rows(
     }
     while batch := list(islice(rows, size)):
         texts, langs = map(list, zip(*batch, strict=True))
-        yield encode_texts(args, encoder, texts, langs if args.lang_column else None, first=first, **options)
-        first += len(batch)
+        yield encode_texts(args, encoder, texts, langs if args.lang_column else None, **options)
 
 
 def _unchanged(

@@ -52,7 +52,7 @@ def add_commands(commands: Any) -> None:
     add_option(
         parser, "--neighbors", "K", "neighbors that margins are computed from", type=positive, default=4
     )
-    add_shared(parser, "--fallback", "--no-align", "--batch-size", "--compute", "--device", "--max-memory")
+    add_shared(parser, "--fallback", "--no-align", "--batch-size", "--compute", "--device")
     add_shared(parser, "--json", help="print the summary as JSON")
 
 

@@ -40,7 +40,7 @@ def add_commands(commands: Any) -> None:
     """Add the command."""
     parser = add_command(commands, "serve", run)
     add_hub_and_routing(parser)
-    add_shared(parser, "--compute", "--device", "--max-memory")
+    add_shared(parser, "--compute", "--device")
     add_option(
         parser, "--host", "ADDRESS", "where to listen; 0.0.0.0: on all interfaces", default="127.0.0.1"
     )

@@ -57,64 +57,23 @@ class AdapterBank:
         self._layers: int = body.config.num_hidden_layers
         self._dtype, self._device = dtype, body.device
         self._capacity, self._rank, self._bottleneck = 1, 0, 0
-        # Slot → rank and bottleneck of its language.
-        self._used: dict[int, tuple[int, int]] = {BASE_SLOT: (0, 0)}
-        # Slots after this number were never written to and take no memory yet.
-        self._touched = 1
+        # Slots in use; the others were never written to and take no memory yet.
+        self._used = 1
         self.matrices = BankMatrices({}, {})
-        """Current matrices. A batch may keep using these while languages are added and removed."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all slots except the base's; slots never used take none."""
-        return self._slot_nbytes(self._rank, self._bottleneck) * (self._touched - 1)
-
-    @property
-    def spare(self) -> int:
-        """Number of slots that take memory but hold no language."""
-        return self._touched - len(self._used)
-
-    def cost(self, modules: LanguageModules) -> int:
-        """Return the bytes that :meth:`put` would add; a wider language widens every slot."""
-        rank, bottleneck = _widths(modules)
-        slots = self._touched - (1 if self.spare else 0)
-        wide = self._slot_nbytes(max(rank, self._rank), max(bottleneck, self._bottleneck))
-        return wide * slots - self.nbytes
-
-    def _slot_nbytes(self, rank: int, bottleneck: int) -> int:
-        numbers = rank * sum(width + out for width, out in self._sizes.values())
-        if bottleneck:
-            numbers += self._layers * (bottleneck * (2 * self._hidden + 1) + self._hidden)
-        return numbers * self._dtype.itemsize
+        """Current matrices. A batch may keep using these while languages are added."""
 
     def put(self, modules: LanguageModules) -> int:
         """Copy a language's adapters, which must fit the body, into a slot; returns the slot."""
-        widths = _widths(modules)
-        self._make_room(*widths)
-        slot = min(set(range(self._capacity)) - set(self._used))
+        self._make_room(*_widths(modules))
+        slot = self._used
         for own, given in zip(self.matrices, _as_bank_matrices(modules), strict=True):
             for key, matrices in own.items():
                 for matrix in matrices:
                     matrix[slot].zero_()
                 for matrix, value in zip(matrices, given.get(key, ()), strict=False):
                     matrix[slot, : len(value)] = value
-        self._used[slot] = widths
-        self._touched = max(self._touched, slot + 1)
+        self._used += 1
         return slot
-
-    def free(self, slot: int) -> None:
-        """Free a slot that no batch is using."""
-        del self._used[slot]
-
-    def compact(self) -> dict[int, int]:
-        """Move all languages to new matrices without spare slots; returns old slot → new slot."""
-        slots = sorted(self._used)
-        kept = [self._used[slot] for slot in slots]
-        rank, bottleneck = (max(widths[part] for widths in kept) for part in (0, 1))
-        self._resize(len(slots), rank, bottleneck, slots)
-        self._used = dict(enumerate(kept))
-        self._touched = len(slots)
-        return {old: new for new, old in enumerate(slots)}
 
     def slot_matrices(self, slot: int) -> BankMatrices:
         """Return a view of one slot's matrices."""
@@ -125,28 +84,28 @@ class AdapterBank:
     def _make_room(self, rank: int, bottleneck: int) -> None:
         rank, bottleneck = max(rank, self._rank), max(bottleneck, self._bottleneck)
         capacity = self._capacity
-        if len(self._used) == capacity:
+        if self._used == capacity:
             capacity += max(_LEAST_GROWTH, capacity // 2)
         if (capacity, rank, bottleneck) != (self._capacity, self._rank, self._bottleneck):
-            self._resize(capacity, rank, bottleneck, list(range(self._touched)))
+            self._resize(capacity, rank, bottleneck)
 
     # In inference mode, tensors would be made that no later call could write to.
     @torch.inference_mode(False)
     @torch.no_grad()
-    def _resize(self, capacity: int, rank: int, bottleneck: int, slots: list[int]) -> None:
-        """Copy the given slots into new matrices; slots beyond these are not written, and take no memory."""
+    def _resize(self, capacity: int, rank: int, bottleneck: int) -> None:
+        """Copy the slots in use into new matrices; others are not written, and take no memory."""
 
         def resized(before: tuple[Tensor, ...], *shapes: tuple[int, ...]) -> tuple[Tensor, ...]:
             made = tuple(
                 torch.empty(capacity, *shape, dtype=self._dtype, device=self._device) for shape in shapes
             )
             for matrix in made:
-                matrix[: len(slots)].zero_()
+                matrix[: self._used].zero_()
             for target, source in zip(made, before, strict=False):
                 sizes = map(min, target.shape[1:], source.shape[1:])
                 shared = tuple(slice(size) for size in sizes)
-                for new, old in enumerate(slots):
-                    target[new][shared] = source[old][shared]
+                for slot in range(self._used):
+                    target[slot][shared] = source[slot][shared]
             return made
 
         lora, parallel_adapters = self.matrices

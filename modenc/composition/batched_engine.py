@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from modenc.composition.bert import Bert, Layer
 from modenc.composition.body import check_fit
 from modenc.composition.buckets import Bucket, split_batch
 from modenc.composition.kernels import Precision
-from modenc.composition.modules import LanguageModules, vocabulary_nbytes
+from modenc.composition.modules import LanguageModules
 from modenc.languages import BASE
 
 # Merging costs about as much as adding the adapters for this many tokens.
@@ -58,12 +58,10 @@ class BatchedEngine:
     Args:
         body: the base's body, used in place.
         precision: type to compute in.
-        max_bytes: limit of :attr:`nbytes` above which no weights are merged.
     """
 
-    def __init__(self, body: PreTrainedModel, precision: Precision, max_bytes: int | None = None) -> None:
+    def __init__(self, body: PreTrainedModel, precision: Precision) -> None:
         self._body = body
-        self._max_bytes = max_bytes
         self._bert = Bert(body, precision)
         self._bank = AdapterBank(body, self._bert.dtype)
         self._languages = {BASE: _EngineLanguage()}
@@ -85,45 +83,6 @@ class BatchedEngine:
         with self._lock:
             slot = self._bank.put(modules)
             self._languages[modules.lang] = _EngineLanguage(slot, embeddings, fingerprint, has_alignment)
-
-    def cost(self, modules: LanguageModules) -> int:
-        """Return the bytes that :meth:`put` would add."""
-        with self._lock:
-            return self._bank.cost(modules) + vocabulary_nbytes(modules.embeddings)
-
-    def remove(self, code: str) -> None:
-        """Remove a language that no batch is using; its slot stays for another language."""
-        with self._lock:
-            self._bank.free(self._languages.pop(code).slot)
-            fingerprints = {language.lora_fingerprint for language in self._languages.values()}
-            for key in list(self._tokens):
-                if key.alignment_of == code or key.lora_fingerprint not in fingerprints:
-                    self._drop(key)
-
-    def shrink(self, excess: int = 0) -> None:
-        """Free the slots of removed languages, and merged weights until ``excess`` bytes are freed."""
-        with self._lock:
-            most = self.nbytes - excess
-            if self._bank.spare:
-                moved = self._bank.compact()
-                self._languages = {
-                    code: replace(language, slot=moved[language.slot])
-                    for code, language in self._languages.items()
-                }
-            for key in list(self._merged):
-                if self.nbytes > most:
-                    self._drop(key)
-
-    def _drop(self, key: _MergeKey) -> None:
-        del self._tokens[key]
-        self._merged.pop(key, None)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all languages and merged weights, without the body's own."""
-        with self._lock:
-            tables = [vocabulary_nbytes(language.embeddings) for language in self._languages.values()]
-            return self._bank.nbytes + sum(tables) + sum(map(_nbytes, self._merged.values()))
 
     def run(self, ids: Tensor, mask: Tensor, languages: Sequence[str], *, align: bool) -> Tensor:
         """Compute the token vectors of a batch.
@@ -188,19 +147,16 @@ class BatchedEngine:
         with self._lock:
             self._tokens[key] += tokens
             enough = self._tokens[key] >= _TOKENS_BEFORE_MERGING
-            if key not in self._merged and enough and self._has_room():
+            if key not in self._merged and enough:
                 adapters = self._bank.slot_matrices(self._languages[lang].slot)
                 if key.alignment_of is None:
                     adapters = BankMatrices(adapters.lora, {})
                 self._merged[key] = self._bert.merged_layers(adapters)
                 for oldest in list(self._merged)[:-_MOST_MERGED]:
-                    self._drop(oldest)
+                    del self._merged[oldest], self._tokens[oldest]
             if key in self._merged:
                 self._merged[key] = self._merged.pop(key)
             return self._merged.get(key)
-
-    def _has_room(self) -> bool:
-        return self._max_bytes is None or self.nbytes + _nbytes(self._base_layers) <= self._max_bytes
 
     def _word_embeddings(self, bucket: Bucket, tables: Mapping[int, Tensor | None]) -> Tensor:
         """Look up the tokens in their languages' embeddings, or in the base's."""
@@ -216,7 +172,3 @@ class BatchedEngine:
     @cached_property
     def _base_layers(self) -> list[Layer]:
         return self._bert.merged_layers(BankMatrices({}, {}))
-
-
-def _nbytes(layers: list[Layer]) -> int:
-    return sum(layer.nbytes for layer in layers)

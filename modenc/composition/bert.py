@@ -43,11 +43,6 @@ class Layer:
     attention_norm: tuple[Tensor, Tensor]
     norm: tuple[Tensor, Tensor]
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the linear layers."""
-        return sum(dense.nbytes for dense in self.dense.values())
-
 
 class Bert:
     """A frozen body of the BERT family, for inference.

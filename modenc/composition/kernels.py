@@ -54,17 +54,13 @@ def make_dense(weight: Tensor, bias: Tensor, precision: Precision) -> Dense:
 
 
 class TorchDense:
-    """Dense layer by torch's ``linear``, for any device and type.
-
-    ``nbytes`` is the size of the weights; ``wants_few_sizes``, whether each new number of tokens costs time
-    and memory.
-    """
+    """Dense layer by torch's ``linear``, for any device and type."""
 
     wants_few_sizes = False
+    """Whether each new number of tokens costs time and memory."""
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
         self._weight, self._bias = weight, bias
-        self.nbytes = weight.nbytes + bias.nbytes
 
     def __call__(self, x: Tensor, activation: Activation = "none", residual: Tensor | None = None) -> Tensor:
         """Return ``activation(x W^T + b) + residual`` for x [tokens, in]; give only one of the two."""
@@ -79,7 +75,6 @@ class OneDnnDense:
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
         self._bias = bias
-        self.nbytes = weight.nbytes + bias.nbytes
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _TYPICAL_ROWS)
 
     def __call__(self, x: Tensor, activation: Activation = "none", residual: Tensor | None = None) -> Tensor:

@@ -21,9 +21,6 @@ from modenc.hub.checks import LoraWeights, ParallelWeights
 from modenc.hub.layout import MOST_INT8, LanguageLayout
 from modenc.hub.store import StoredLanguage, read_parts
 
-# Measured bytes of a tokenizer for each piece: 624 with 16,000 pieces in a Unigram model, 680 with 50,000.
-_TOKENIZER_BYTES = 680
-
 
 @dataclass(frozen=True)
 class LoraLayer:
@@ -71,11 +68,6 @@ class LanguageModules:
             for tensor in (layer.a, layer.b):
                 hasher.update(tensor.contiguous().numpy().tobytes())
         return hasher.hexdigest() if self.lora else ""
-
-
-def vocabulary_nbytes(embeddings: Tensor | None) -> int:
-    """Return the bytes of a language's own embeddings and (estimated) tokenizer; 0 without any."""
-    return 0 if embeddings is None else embeddings.nbytes + len(embeddings) * _TOKENIZER_BYTES
 
 
 def read_modules(layout: LanguageLayout, hidden_size: int) -> LanguageModules:

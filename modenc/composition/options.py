@@ -1,25 +1,17 @@
-"""Settings of an encoder, and checks of the options of its calls."""
+"""Settings of an encoder."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import nn
 
 from modenc.composition.kernels import Precision, has_bf16
 from modenc.errors import OptionError
 from modenc.langid import LanguageIdentifier
 
-MOST = 2**31 - 1
-"""Largest whole number that the libraries take."""
 COMPUTE = ("fp32", "bf16", "auto")
-_BYTES = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([KMG]B)?", re.IGNORECASE)
-_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
 @dataclass(frozen=True)
@@ -41,48 +33,16 @@ class EncoderSettings:
     compute: str = "fp32"
     """``fp32`` (the type of the base's weights), ``bf16``, or ``auto``: bf16 if the device has it in
     hardware, else fp32."""
-    max_memory: int | str | None = None
-    """Bytes, or a text such as ``2GB``, that all languages may take, without the base's own weights;
-    ``None``: no limit. A call whose languages do not fit together exceeds it until it is done."""
 
     def __post_init__(self) -> None:
-        least, identifier = self.min_confidence, self.identifier
-        if not isinstance(least, Real) or not 0.0 <= float(least) <= 1.0:
-            raise OptionError(f"min_confidence: expected 0 to 1, found {least!r:.60}")
-        if not (identifier is None or isinstance(identifier, str | Path) or hasattr(identifier, "identify")):
-            raise OptionError(
-                "identifier: expected a fastText file, an object with a method identify, or None, "
-                f"found {identifier!r:.60}"
-            )
+        if not 0.0 <= self.min_confidence <= 1.0:
+            raise OptionError(f"min_confidence: expected 0 to 1, found {self.min_confidence!r:.60}")
         if self.compute not in COMPUTE:
             raise OptionError(f"compute: expected {', '.join(COMPUTE)}, found {self.compute!r}")
-        if self.max_memory is not None and not _BYTES.fullmatch(str(self.max_memory).strip()):
-            raise OptionError(
-                "max_memory: expected bytes, or a text such as '500MB' or '2GB', "
-                f"found {self.max_memory!r:.60}"
-            )
-
-    @property
-    def memory_limit(self) -> int | None:
-        """:attr:`max_memory` in bytes."""
-        match = _BYTES.fullmatch(str(self.max_memory).strip())
-        return None if match is None else int(float(match[1]) * _UNITS[(match[2] or "").upper()])
 
     def precision(self, device: torch.device) -> Precision:
         """Return the precision to compute in on ``device``."""
         return "bf16" if self.compute == "bf16" or (self.compute == "auto" and has_bf16(device)) else "fp32"
-
-
-def positive_int(value: Any, name: str, most: int = MOST) -> int:
-    """Return an option's value as an int, from 1 to ``most``.
-
-    Raises:
-        OptionError: it is something else.
-    """
-    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else 0
-    if not 1 <= number <= most:
-        raise OptionError(f"{name}: expected a whole number from 1 to {most}, found {value!r:.60}")
-    return number
 
 
 def check_device(device: str | torch.device | None) -> None:
@@ -99,29 +59,3 @@ def check_device(device: str | torch.device | None) -> None:
         raise OptionError(
             f"device: expected one that PyTorch has here, such as 'cpu', found {device!r:.60} ({reason:.200})"
         ) from error
-
-
-def prompt_text(prompt: Any) -> str:
-    """Return a prompt as text; ``None`` is the empty one.
-
-    Raises:
-        OptionError: it is no text.
-    """
-    if not (prompt is None or isinstance(prompt, str)):
-        raise OptionError(f"prompt: expected a text, found {prompt!r:.60}")
-    return prompt or ""
-
-
-def refuse_training(encoder: nn.Module, _: Any) -> None:
-    """Refuse to train an encoder without trainable parameters; a forward hook of ``encoder``.
-
-    Raises:
-        OptionError: the encoder is being trained, and all its parameters are frozen.
-    """
-    training = encoder.training and torch.is_grad_enabled()
-    if training and not any(parameter.requires_grad for parameter in encoder.parameters()):
-        raise OptionError(
-            "an encoder is not trained as a whole: its modules are frozen. Train a language's modules by a "
-            "recipe (modenc train, modenc.training.pipeline.train), or modules of your own behind it "
-            "(SentenceTransformer(modules=[*encoder, Dense(...)]))"
-        )

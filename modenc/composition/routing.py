@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+import warnings
+from collections.abc import Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,9 +16,8 @@ from modenc.errors import HubError, LanguageError
 from modenc.evidence import READ, language_evidence
 from modenc.hub.store import Hub
 from modenc.langid import UNDETERMINED, Identification, LanguageIdentifier, Match, get_identifier
-from modenc.languages import BASE, is_undetermined, language_name, normalize_code
+from modenc.languages import BASE, find_code, is_undetermined, language_name, normalize_code
 from modenc.texts import TaggedText, is_missing
-from modenc.user_warnings import warn_user
 
 ERROR = "error"
 
@@ -111,14 +111,17 @@ class LanguageRouter:
         Raises:
             LanguageError: the hub has no languages, or the identifier knows none of them.
         """
-        if not self._languages:
-            raise LanguageError(
-                f"{self._hub.path} has no languages to choose from; train or install one first"
-            )
-        return [routing for routing, _ in self._routed(texts)] if texts else []
+        return [routing for routing, _ in self._routed(texts)]
 
     def _routed(self, texts: Sequence[str]) -> list[tuple[Routing, Match]]:
+        if not texts:
+            return []
         available = self._languages
+        if not available:
+            raise LanguageError(
+                f"{self._hub.path} has no languages to choose from; train or install one first, "
+                "or use lang='base'"
+            )
         excerpts = [text[:READ] for text in texts]
         distinct = list(dict.fromkeys(excerpts))
         self._warn_of_unknown(getattr(self._identifier, "languages_known", None))
@@ -157,16 +160,13 @@ class LanguageRouter:
         # The pivot is listed first, if it is there.
         return Match(Identification(UNDETERMINED, 0.0), self._languages[0], 0.0)
 
-    def route(
-        self, texts: Sequence[str], lang: str | Sequence[str | None] | None = None, *, first: int = 0
-    ) -> list[TaggedText]:
+    def route(self, texts: Sequence[str], lang: str | Sequence[str | None] | None = None) -> list[TaggedText]:
         """Tag each text with the code of its modules, or :data:`BASE`; one tagged so already stays as it is.
 
         Args:
             texts: plain texts, or :class:`~modenc.texts.TaggedText`, which have a language.
             lang: the language of all texts, or of each; ``None``, ``und`` or blank: that of a tagged text, or
                 else it is identified.
-            first: number of the first text, for messages.
 
         Raises:
             LanguageError: a code is unknown, ``lang`` has another length than ``texts``, or a text has no
@@ -176,44 +176,27 @@ class LanguageRouter:
         tags = (text.lang if isinstance(text, TaggedText) else None for text in texts)
         given = [tag if code is None else code for code, tag in zip(given, tags, strict=True)]
         resolved = {code: self._resolve(code) for code in dict.fromkeys(given) if code is not None}
-        open_rows = [row for row, code in enumerate(given) if code is None]
-        numbers = [first + row for row in open_rows]
-        identified = iter(self._route_identified([texts[row] for row in open_rows], numbers))
+        unknown = [text for text, code in zip(texts, given, strict=True) if code is None]
+        identified = iter(self._route_identified(unknown))
         codes = (next(identified) if code is None else resolved[code] for code in given)
         return [
             text if isinstance(text, TaggedText) and text.lang == code else TaggedText(text, code)
             for text, code in zip(texts, codes, strict=True)
         ]
 
-    def _route_identified(self, texts: Sequence[str], positions: Sequence[int]) -> list[str]:
-        if not texts:
-            return []
-        if not self._languages:
-            return [self._without_modules("any language", self.fallback)] * len(texts)
-        routed = self._routed(texts)
+    def _route_identified(self, texts: Sequence[str]) -> list[str]:
         chosen: list[str] = []
-        for position, (found, match) in zip(positions, routed, strict=True):
+        for text, (found, match) in zip(texts, self._routed(texts), strict=True):
             if found.modules is None:
-                raise LanguageError(self._refusal(position, found, match.language))
+                raise LanguageError(
+                    f"{short_repr(text)}: identified as {_named(found.code)}, with share {found.share:.2f} "
+                    f"of the languages in {self._hub.path} ({', '.join(self._languages)}); name its language "
+                    "with lang=, or use fallback='base'"
+                )
+            if match.language is None:
+                self._without_modules(found.code, found.modules)
             chosen.append(found.modules)
-        fallbacks = {found.code: found.modules for found, match in routed if match.language is None}
-        for code, fallback in fallbacks.items():
-            self._without_modules(_named(code), fallback or ERROR)
         return chosen
-
-    def _refusal(self, position: int, found: Routing, language: str | None) -> str:
-        """Return the message for a text without modules if the fallback is ``error``."""
-        advice = "name its language with lang=, or use fallback='base'"
-        if language is not None:
-            return (
-                f"text {position}: identified as {language} with share {found.share:.2f}, "
-                f"below min_confidence={self._settings.min_confidence}; {advice}"
-            )
-        return (
-            f"text {position}: identified as {_named(found.code)} with confidence "
-            f"{found.confidence:.2f}; {self._hub.path} has modules for "
-            f"{', '.join(self._languages)} alone; {advice}"
-        )
 
     def _resolve(self, code: str) -> str:
         if code == BASE:
@@ -223,21 +206,19 @@ class LanguageRouter:
             return language
         if self.fallback == ERROR:
             return self.require(code)
-        return self._without_modules(_named(language), self.fallback)
+        self._without_modules(language, self.fallback)
+        return self.fallback
 
-    def _without_modules(self, language: str, fallback: str) -> str:
-        if fallback == ERROR:
-            raise LanguageError(f"{self._hub.path} has no modules for {language}; train or install some")
+    def _without_modules(self, language: str, fallback: str) -> None:
         by = "the base alone" if fallback == BASE else f"the modules of {fallback}"
         self._warn_once(
-            f"no modules for {language} in {self._hub.path}: its texts are encoded by {by}",
+            f"no modules for {_named(language)} in {self._hub.path}: its texts are encoded by {by}",
         )
-        return fallback
 
     def _warn_once(self, message: str) -> None:
         if message not in self._warned:
             self._warned.add(message)
-            warn_user(message)
+            warnings.warn(message, stacklevel=2)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_identifier"}
@@ -249,30 +230,15 @@ def _named(code: str) -> str:
 
 def _match_of(found: Identification, available: Sequence[str]) -> Match:
     """Make the match for an identifier that has no method ``match``."""
-    try:
-        code = normalize_code(found.code)
-    except LanguageError:
-        return Match(replace(found, code=UNDETERMINED), None, 0.0)
+    code = find_code(found.code) or UNDETERMINED
     language = code if code in available else None
     return Match(replace(found, code=code), language, found.confidence if language else 0.0)
 
 
-def _codes_given(texts: Sequence[str], lang: Any) -> list[str | None]:
+def _codes_given(texts: Sequence[str], lang: str | Sequence[str | None] | None) -> list[str | None]:
     """Return the code given for each text; None where none is."""
-    if getattr(lang, "ndim", 1) == 0:  # an array of one code
-        lang = lang.item()
-    if lang is None or is_undetermined(lang):
-        return [None] * len(texts)
-    if isinstance(lang, str):
-        return [str(lang)] * len(texts)
-    if not isinstance(lang, Iterable) or isinstance(lang, Mapping | Set):
-        raise LanguageError(
-            f"lang: expected one code, or a list with one for each text, found {type(lang).__name__}"
-        )
-    codes = [None if is_missing(code) or is_undetermined(code) else code for code in lang]
-    for row, code in enumerate(codes):
-        if not (code is None or isinstance(code, str)):
-            raise LanguageError(f"lang: expected codes or None, found {short_repr(code)} for text {row}")
+    given = [lang] * len(texts) if lang is None or isinstance(lang, str) else list(lang)
+    codes = [None if is_missing(code) or is_undetermined(code) else code for code in given]
     if len(codes) != len(texts):
         raise LanguageError(
             f"lang: expected one code, or a list with one for each of the {len(texts)} texts, "

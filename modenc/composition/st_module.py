@@ -9,7 +9,6 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
 from threading import Lock
 from typing import Any
 
@@ -21,11 +20,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel, resolve_base
 from modenc.composition.language_cache import LanguageCache, LoadedLanguage
-from modenc.composition.options import EncoderSettings, positive_int, prompt_text
+from modenc.composition.options import EncoderSettings
 from modenc.composition.routing import LanguageRouter
-from modenc.errors import BaseModelError, HubError, LanguageError, OptionError
+from modenc.errors import BaseModelError, HubError, OptionError
 from modenc.hub.checks import TokenizerPanic, panics_caught
-from modenc.hub.layout import HUB_FILE
 from modenc.hub.remote import open_hub
 from modenc.hub.store import Hub
 from modenc.texts import TaggedText, Tokens, as_texts, normalize_prompt
@@ -35,7 +33,7 @@ _CHARACTERS_PER_TOKEN = 64
 # Distance in the order of two languages' texts: more tokens than any text has.
 _ORDER_STEP = 1 << 20
 # The library keeps all tokens of the texts in one call, also those that it cuts off.
-_CHARACTERS_AT_A_TIME, _CHARACTERS_PER_TEXT = 1 << 17, 50
+_TEXTS_AT_A_TIME = 128
 _TRUNCATION = {"stride": 0, "strategy": "longest_first", "direction": "right"}
 _truncation_lock = Lock()
 _BASE_LANGUAGE = LoadedLanguage(tokenizer=None, fingerprint="")
@@ -53,7 +51,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         BaseModelError: the base cannot be loaded, or is not the one the modules were trained on.
     """
 
-    forward_kwargs = {"lang", "align"}  # noqa: RUF012
+    forward_kwargs = {"align"}  # noqa: RUF012
     config_keys = ["max_seq_length"]  # noqa: RUF012
     save_in_root = True
 
@@ -76,8 +74,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         ``model_kwargs`` may hold ``base`` and the fields of :class:`EncoderSettings`.
 
         Raises:
-            HubError: the folder is no hub, a hub elsewhere cannot be fetched, or ``model_kwargs`` holds
-                something else.
+            HubError: the folder is no hub, or a hub elsewhere cannot be fetched.
             OptionError: another backend than torch.
         """
         if (backend := options.get("backend", "torch")) != "torch":
@@ -86,9 +83,6 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
                 "(modenc export --to onnx or openvino)"
             )
         settings = dict(options.get("model_kwargs") or {})
-        expected = ["base", *(field.name for field in fields(EncoderSettings))]
-        if unknown := sorted(settings.keys() - set(expected)):
-            raise HubError(f"model_kwargs: expected {', '.join(expected)}, found {', '.join(unknown)}")
         base = settings.pop("base", None)
         access = {key: options[key] for key in ("token", "revision", "local_files_only") if key in options}
         return cls(open_hub(model_name_or_path, **access), base, EncoderSettings(**settings))
@@ -100,7 +94,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
     @property
     def tokenizer(self) -> PreTrainedTokenizerFast:
         """The base's tokenizer; languages may have their own."""
-        return self.cache.base_tokenizer()
+        return self.cache.base_tokenizer
 
     @property
     def max_seq_length(self) -> int:
@@ -113,8 +107,11 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
 
     @max_seq_length.setter
     def max_seq_length(self, value: int) -> None:
-        name = "max_seq_length (the base's positions)"
-        self._max_seq_length = positive_int(value, name, self.most_positions)
+        if not 1 <= value <= self.most_positions:
+            raise OptionError(
+                f"max_seq_length: expected 1 to {self.most_positions} (the base's positions), found {value!r}"
+            )
+        self._max_seq_length = int(value)
 
     @property
     def max_characters(self) -> int:
@@ -125,34 +122,25 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         """Width of the token vectors."""
         return int(self.auto_model.config.hidden_size)
 
-    def preprocess(
-        self, inputs: Sequence[str], prompt: str | None = None, lang: str | None = None, **_: Any
-    ) -> dict[str, Any]:
+    def preprocess(self, inputs: Sequence[str], prompt: str | None = None, **_: Any) -> dict[str, Any]:
         """Tokenize texts, each with its language's tokenizer.
 
         Args:
             inputs: texts; a :class:`~modenc.texts.TaggedText` states its language, others are identified.
             prompt: put before every text after identification.
-            lang: one code for all.
 
         Returns:
             ``input_ids`` and ``attention_mask`` [batch, length] in int64; each row's ``language`` as a list.
 
         Raises:
             TextError: an input is not a text.
-            LanguageError: ``lang`` is not one known code.
         """
-        if not (lang is None or isinstance(lang, str)):
-            raise LanguageError(
-                "lang: expected one code; sentence-transformers sorts the texts, so a list of codes cannot "
-                "follow them. Use modenc.ModularEncoder, or give modenc.texts.TaggedText(text, code)"
-            )
         inputs = list(inputs)
         # Tokenized texts keep their language, even if the hub has lost it since.
         texts = [text for text in inputs if isinstance(text, TaggedText) and text.tokens is not None]
-        if lang is not None or len(texts) < len(inputs):
-            texts = self.router.route(as_texts(inputs, self.max_characters)[0], lang)
-        rows = self.tokenize_missing(texts, prompt_text(prompt))
+        if len(texts) < len(inputs):
+            texts = self.router.route(as_texts(inputs, self.max_characters)[0])
+        rows = self.tokenize_missing(texts, prompt or "")
         lengths = np.array([len(row.ids) for row in rows])
         mask = np.arange(lengths.max()) < lengths[:, None]
         # Padding is never read, but has to be in the row's own vocabulary: the first token is.
@@ -200,20 +188,20 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         rows = [text.tokens for text in texts]
         missing: dict[str, list[int]] = {}
         prefix = normalize_prompt(prompt)
-        with self.cache.using([text.lang for text in texts]) as (_, used):
-            for row, (text, done) in enumerate(zip(texts, rows, strict=True)):
-                language = used.get(text.lang, _BASE_LANGUAGE)
-                wanted = (prompt, self._max_seq_length, language.fingerprint)
-                if done is None or (done.prompt, done.max_length, done.fingerprint) != wanted:
-                    missing.setdefault(text.lang, []).append(row)
-            for code, numbers in missing.items():
-                language = used.get(code, _BASE_LANGUAGE)
-                tokenizer = language.tokenizer or self.cache.base_tokenizer()
-                prefixed = [prefix + texts[row] for row in numbers]
-                tokens = tokenize(tokenizer, prefixed, self._max_seq_length)
-                for row, (ids, cut) in zip(numbers, tokens, strict=True):
-                    rows[row] = Tokens(prompt, self._max_seq_length, language.fingerprint, ids, cut)
-                    texts[row].tokens = rows[row]
+        _, loaded = self.cache.load(text.lang for text in texts)
+        for row, (text, done) in enumerate(zip(texts, rows, strict=True)):
+            language = loaded.get(text.lang, _BASE_LANGUAGE)
+            wanted = (prompt, self._max_seq_length, language.fingerprint)
+            if done is None or (done.prompt, done.max_length, done.fingerprint) != wanted:
+                missing.setdefault(text.lang, []).append(row)
+        for code, numbers in missing.items():
+            language = loaded.get(code, _BASE_LANGUAGE)
+            tokenizer = language.tokenizer or self.cache.base_tokenizer
+            prefixed = [prefix + texts[row] for row in numbers]
+            tokens = tokenize(tokenizer, prefixed, self._max_seq_length)
+            for row, (ids, cut) in zip(numbers, tokens, strict=True):
+                rows[row] = Tokens(prompt, self._max_seq_length, language.fingerprint, ids, cut)
+                texts[row].tokens = rows[row]
         return [row for row in rows if row is not None]
 
     def forward(self, features: dict[str, Any], align: bool = True, **_: Any) -> dict[str, Any]:
@@ -228,16 +216,11 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
 
         Raises:
             HubError: the hub has lost a language.
-            OptionError: the rows were split without their languages, as by ``torch.nn.DataParallel``.
         """
         ids, languages = features["input_ids"], features["language"]
-        if len(languages) != len(ids):
-            raise OptionError(
-                f"expected a language for each of {len(ids)} rows, found {len(languages)}; encode with "
-                "device=[...] or a pool of processes instead of DataParallel"
-            )
         # compute= alone sets the precision: weights that are merged here are used by later batches.
-        with self.cache.using(languages) as (engine, _), torch.autocast(ids.device.type, enabled=False):
+        engine, _ = self.cache.load(languages)
+        with torch.autocast(ids.device.type, enabled=False):
             vectors = engine.run(ids, features["attention_mask"], languages, align=align)
         features["token_embeddings"] = vectors
         return features
@@ -257,7 +240,6 @@ def load_body(base: BaseModel, hub: Hub) -> PreTrainedModel:
 
     Raises:
         BaseModelError: it cannot be loaded, or the hub's modules were trained on another base.
-        HubError: ``hub.json`` states another width.
     """
     body, found = base.load_with_fingerprint()
     if found != hub.info.base_fingerprint:
@@ -266,11 +248,6 @@ def load_body(base: BaseModel, hub: Hub) -> PreTrainedModel:
             f"({hub.info.base_id!r}, fingerprint {hub.info.base_fingerprint[:12]}…), "
             f"found fingerprint {found[:12]}…. "
             "Give the folder or id of that base with base=, or train modules for this one"
-        )
-    if body.config.hidden_size != hub.info.hidden_size:
-        raise HubError(
-            f"{hub.path / HUB_FILE}: expected hidden_size {body.config.hidden_size} as in the base, "
-            f"found {hub.info.hidden_size}; correct it"
         )
     return body.requires_grad_(False)
 
@@ -297,31 +274,15 @@ def tokenize(
             backend.enable_truncation(**wanted)
         if backend.padding is not None:
             backend.no_padding()
-    # A text without any token needs one to have a vector.
-    candidates = (tokenizer.cls_token_id, tokenizer.unk_token_id, tokenizer.pad_token_id)
-    filler = next((number for number in candidates if number is not None), 0)
-    for portion in _portions(texts):
+    for start in range(0, len(texts), _TEXTS_AT_A_TIME):
         try:
             with panics_caught():
-                encodings = backend.encode_batch_fast(portion)
+                encodings = backend.encode_batch_fast(texts[start : start + _TEXTS_AT_A_TIME])
         except TokenizerPanic as error:
             raise HubError(f"a tokenizer failed on a text ({error}); install its language again") from error
         for encoding in encodings:
             ids = encoding.ids
             # Reading encoding.overflowing copies, so short texts are ruled out first.
             cut = len(ids) >= max_length and bool(encoding.overflowing)
-            # The special tokens alone may exceed the limit.
-            yield array("i", ids[:max_length] or [filler]), cut
-
-
-def _portions(texts: list[str]) -> Iterator[list[str]]:
-    portion: list[str] = []
-    size = 0
-    for text in texts:
-        portion.append(text)
-        size += _CHARACTERS_PER_TEXT + len(text)
-        if size >= _CHARACTERS_AT_A_TIME:
-            yield portion
-            portion, size = [], 0
-    if portion:
-        yield portion
+            # The special tokens alone may exceed the limit, and a text without any token has no vector.
+            yield array("i", ids[:max_length] or [0]), cut

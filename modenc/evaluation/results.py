@@ -8,22 +8,21 @@ import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from modenc.errors import DataError
-from modenc.evaluation.significance import Floats, p_value, resample_metric
+from modenc.evaluation.significance import p_value, resample_metric
 from modenc.evaluation.sts import Items
 from modenc.storage import write_atomically
 
 RESULTS_FILE = "results.json"
 _ITEMS_FILE = "items.npz"
-_FORMAT = 1
 _FACTS = ("name", "suite", "seed", "seconds")
-_PACKAGES = ("modenc", "torch", "transformers", "sentence-transformers", "scikit-learn", "faiss-cpu")
+_PACKAGES = ("modenc", "torch", "transformers", "sentence-transformers", "scikit-learn")
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class SystemResults:
 def environment() -> dict[str, Any]:
     """Return the versions, hardware and date, which are needed to reproduce results."""
     return {
-        "versions": {package: _version(package) for package in _PACKAGES},
+        "versions": {package: version(package) for package in _PACKAGES},
         "hardware": {
             "machine": platform.machine(),
             "processors": os.cpu_count(),
@@ -81,39 +80,17 @@ def environment() -> dict[str, Any]:
     }
 
 
-def _version(package: str) -> str | None:
-    """Return a package's version; None if another distribution brings its modules (conda's faiss)."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
 def save_results(results: SystemResults, folder: Path) -> None:
     """Write ``results.json`` and, for paired tests, ``items.npz``."""
     folder.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(folder / _ITEMS_FILE, **results.items)  # type: ignore[arg-type]
     content = {
-        "format": _FORMAT,
         **{key: getattr(results, key) for key in _FACTS},
         **results.about,
         "skipped": list(results.skipped),
-        "results": [_finite(asdict(result)) for result in results.results],
+        "results": [asdict(result) for result in results.results],
     }
     write_atomically(folder / RESULTS_FILE, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-
-
-def _finite(entry: dict[str, Any]) -> dict[str, Any]:
-    """Replace NaN, which JSON lacks, by None."""
-    return {
-        key: None if isinstance(value, float) and np.isnan(value) else value for key, value in entry.items()
-    }
-
-
-def _result(entry: dict[str, Any]) -> Result:
-    """Read a result as :func:`_finite` wrote it; bounds of None stay, since there may be none."""
-    value = float("nan") if entry["value"] is None else entry["value"]
-    return Result(**{**entry, "value": value, "languages": tuple(entry["languages"])})
 
 
 def load_results(folder: Path) -> SystemResults:
@@ -127,7 +104,7 @@ def load_results(folder: Path) -> SystemResults:
         content = json.loads(path.read_text(encoding="utf-8"))
         with np.load(folder / _ITEMS_FILE) as stored:
             items = {key: stored[key] for key in stored.files}
-        results = [_result(entry) for entry in content["results"]]
+        results = [Result(**{**one, "languages": tuple(one["languages"])}) for one in content["results"]]
         facts = {key: content[key] for key in _FACTS}
         about = {key: content[key] for key in ("system", "versions", "hardware", "created")}
         skipped = content["skipped"]
@@ -206,24 +183,10 @@ def _cell(result: Result | None) -> str:
     return f"{result.value:.2f} [{result.low:.1f}, {result.high:.1f}]"
 
 
-def paired_differences(system: SystemResults, other: SystemResults, key: str) -> Floats:
-    """Subtract the other system's metric from this system's on resampled items: values [samples].
-
-    Raises:
-        KeyError: one of the systems has no items for ``key``.
-        ValueError: the systems were not measured on equally many items.
-    """
-    items, others = system.items[key], other.items[key]
-    if len(items) != len(others):
-        raise ValueError(
-            f"{key}: expected the same items for both systems, found {len(items)} and {len(others)}"
-        )
-    metric = key.split(".")[1]
-    return resample_metric(metric, items, other.seed) - resample_metric(metric, others, other.seed)
-
-
 def _p(first: SystemResults, other: SystemResults, key: str) -> str:
     if key not in first.items or key not in other.items:
         return ""
-    value = p_value(paired_differences(other, first, key))
+    metric = key.split(".")[1]
+    values, others = (resample_metric(metric, system.items[key], first.seed) for system in (other, first))
+    value = p_value(values - others)
     return "" if np.isnan(value) else f"{value:.3f}"

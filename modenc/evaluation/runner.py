@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import combinations, permutations
 from pathlib import Path
@@ -22,13 +22,8 @@ from modenc.evaluation.bitext import Score, hubness, is_top1, mining_scores
 from modenc.evaluation.geometry import calinski_harabasz, invariance, isotropy, rsim
 from modenc.evaluation.results import Result, SystemResults, environment
 from modenc.evaluation.retrieval import Vectors, unit
-from modenc.evaluation.search import make_search_set, pool_metrics, search_metrics
-from modenc.evaluation.significance import (
-    RESAMPLED_METRICS,
-    Floats,
-    percentile_interval,
-    resample_metric,
-)
+from modenc.evaluation.search import make_search_set, ndcg_at_10, pool_accuracy_at_1
+from modenc.evaluation.significance import Floats, metric_value, percentile_interval, resample_metric
 from modenc.evaluation.sts import (
     Items,
     PairVectors,
@@ -48,7 +43,8 @@ logger = logging.getLogger(__name__)
 _MINING_ROWS = 3
 _SCORES: tuple[tuple[Score, str], ...] = (("margin", ""), ("cosine", "_cosine"))
 
-# Of topic classifiers, by logistic regression.
+# Of topic classifiers, by logistic regression; the zero-shot one is trained on English.
+_TRAINED_ON = "en"
 _INVERSE_REGULARIZATIONS = (0.1, 1.0, 10.0, 100.0)
 _ITERATIONS = 2000
 
@@ -114,9 +110,9 @@ class _Run:
         return {lang: self.encode([t[number] for number in common], lang) for lang, t in texts.items()}
 
     def record(self, task: str, metric: str, languages: tuple[str, ...], items: Items) -> None:
-        """Add a metric of items [n, k], of :data:`RESAMPLED_METRICS`, with its interval."""
+        """Add a metric of items [n, k], as :func:`metric_value` computes it, with its interval."""
         low, high = percentile_interval(resample_metric(metric, items, self.seed))
-        result = Result(task, metric, languages, RESAMPLED_METRICS[metric](items), len(items), low, high)
+        result = Result(task, metric, languages, metric_value(metric, items), len(items), low, high)
         self.results.append(result)
         self.items[result.key] = items
         logger.info("  %s %.2f [%.2f, %.2f]", result.key, result.value, low, high)
@@ -125,11 +121,6 @@ class _Run:
         """Add a metric without an interval, measured on ``n`` items."""
         self.results.append(Result(task, metric, languages, value, n))
         logger.info("  %s %.3f", self.results[-1].key, value)
-
-    def record_no_pairs(self, task: str, languages: Collection[str]) -> None:
-        found = f"in {', '.join(languages)} alone" if languages else "in no language"
-        self.skipped.append(f"pairs of {task} ({found})")
-        logger.info("  no pairs of languages: %s %s", task, found)
 
     def rows(self, task: Task, source: Source, lang: str, pivot: str) -> list[Row]:
         """Read the rows of a test set; none if it is optional and not there."""
@@ -176,8 +167,6 @@ class _Run:
 
     def cross_lingual_sts(self) -> None:
         for task, languages in self.multiway_pairs.items():
-            if len(languages) < 2:
-                self.record_no_pairs(task, languages)
             for codes, items in cross_lingual_cosines(languages):
                 self.record(task, "spearman", codes, to_ranks(items))
                 self.cross_lingual[task] += [(cosines, items[:, -1]) for cosines in items[:, :-1].T]
@@ -206,14 +195,10 @@ class _Run:
                 self.record_value(task.name, f"mining_f1{suffix}", (left, right), f1, third)
 
     def record_retrieval(self, task: str, languages: tuple[str, str], left: Vectors, right: Vectors) -> None:
-        """Record in what share of both directions row i of one side [n, d] finds row i of the other."""
-        found: dict[str, Items] = {}
-        for score, _ in _SCORES:
-            both_ways = np.column_stack([is_top1(left, right, score), is_top1(right, left, score)])
-            found[score] = both_ways.mean(axis=1, keepdims=True)
-        self.record(task, "retrieval_accuracy", languages, found["cosine"])
+        """Record in what share of both directions row i of one side [n, d] misses row i of the other."""
         for score, suffix in _SCORES:
-            self.record(task, f"xsim_error{suffix}", languages, found[score])
+            both_ways = np.column_stack([is_top1(left, right, score), is_top1(right, left, score)])
+            self.record(task, f"xsim_error{suffix}", languages, both_ways.mean(axis=1, keepdims=True))
 
     def multiway_bitext(self, task: Task) -> None:
         for lang in task.languages:
@@ -230,7 +215,6 @@ class _Run:
         for task, languages in self.multiway_texts.items():
             texts = {lang: by_id for lang, by_id in languages.items() if by_id}
             if len(texts) < 2:
-                self.record_no_pairs(task, texts)
                 continue
             vectors = self.encode_common(task, texts)
             for left, right in combinations(vectors, 2):
@@ -258,9 +242,9 @@ class _Run:
             for left, right in permutations(sets, 2):
                 answers = sets[left].answers_in(sets[right])
                 self.record_search(task, (left, right), encoded[left][0], encoded[right][1], answers)
-            if pool := pool_metrics([*sets.values()], [*encoded.values()]):
-                for metric, items in pool.items():
-                    self.record(task, metric, tuple(sets), items)
+            pool = pool_accuracy_at_1([*sets.values()], [*encoded.values()])
+            if pool is not None:
+                self.record(task, "pool_accuracy_at_1", tuple(sets), pool)
 
     def record_search(
         self,
@@ -270,29 +254,28 @@ class _Run:
         passages: Vectors,
         answers: list[set[int]],
     ) -> None:
-        """Record the metrics of the queries that have an answer."""
+        """Record nDCG of the queries that have an answer."""
         if rows := [row for row, own in enumerate(answers) if own]:
-            scores = search_metrics(queries[rows], passages, [answers[row] for row in rows])
-            for metric, items in scores.items():
-                self.record(task, metric, languages, items)
+            items = ndcg_at_10(queries[rows], passages, [answers[row] for row in rows])
+            self.record(task, "ndcg_at_10", languages, items)
 
     def classification(self, task: Task) -> None:
         assert task.train is not None
         assert task.dev is not None
         classifiers = {}
         for lang in task.languages:
-            fit, choose = (self.rows(task, source, lang, task.pivot) for source in (task.train, task.dev))
+            fit, choose = (self.rows(task, source, lang, lang) for source in (task.train, task.dev))
             if fit and choose:
                 classifiers[lang] = _fit_classifier(
                     *self._labeled(fit, lang), *self._labeled(choose, lang), seed=self.seed
                 )
         for lang in task.languages:
-            rows = self.rows(task, task.data, lang, task.pivot)
+            rows = self.rows(task, task.data, lang, lang)
             if not rows:
                 continue
             vectors, labels = self._labeled(rows, lang)
-            for metric, fitted_on in (("accuracy", lang), ("zero_shot_accuracy", task.pivot)):
-                if fitted_on in classifiers and not (metric == "zero_shot_accuracy" and lang == task.pivot):
+            for metric, fitted_on in (("accuracy", lang), ("zero_shot_accuracy", _TRAINED_ON)):
+                if fitted_on in classifiers and not (metric == "zero_shot_accuracy" and lang == _TRAINED_ON):
                     languages = (lang,) if fitted_on == lang else (fitted_on, lang)
                     hits = classifiers[fitted_on].predict(unit(vectors)) == np.asarray(labels)
                     self.record(task.name, metric, languages, hits[:, None].astype(np.float64))
@@ -303,7 +286,7 @@ class _Run:
     def geometry(self, task: Task) -> None:
         texts: dict[str, dict[str, str]] = {}
         for lang in task.languages:
-            if rows := self.rows(task, task.data, lang, task.pivot):
+            if rows := self.rows(task, task.data, lang, lang):
                 texts[lang] = {row["id"]: row["text"] for row in rows}
         if len(texts) < 2:
             return

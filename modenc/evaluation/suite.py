@@ -13,7 +13,7 @@ from modenc.data.sources import resolve_source
 from modenc.errors import DataError, LanguageError, RecipeError
 from modenc.languages import normalize_code
 from modenc.recipe.files import find_shipped, read_toml, recipes_folder
-from modenc.recipe.issues import Issue, Place, dotted, unknown_keys
+from modenc.recipe.issues import Issue, Place, dotted
 from modenc.recipe.parse import parse
 from modenc.recipe.settings import Source
 
@@ -30,9 +30,7 @@ TASK_COLUMNS: dict[str, tuple[str, ...]] = {
 }
 """The columns that each kind of task reads."""
 
-_MULTIWAY = "multiway_"
-_WITH_PIVOT = ("classification", "geometry")
-_WITHOUT_PAIRS = (*_WITH_PIVOT, "search", "multiway_sts", "multiway_bitext")
+_WITHOUT_PAIRS = ("classification", "geometry", "search", "multiway_sts", "multiway_bitext")
 _OF_SEVERAL_FILES = ("search", "multiway_bitext")
 
 
@@ -55,8 +53,6 @@ class Task:
     """``classification``: source of the training set."""
     dev: Source | None = None
     """``classification``: source of the development set that the regularization is chosen on."""
-    pivot: str = "en"
-    """``classification``: training language of the zero-shot classifier."""
     optional: bool = False
     """Whether missing files are skipped; the results name them."""
 
@@ -123,8 +119,6 @@ def check_files(suite: Suite, root: Path) -> None:
 
 def _placeholder_values(task: Task) -> list[tuple[str, str]]:
     """Return the values of ``{lang}`` and ``{pivot}`` for each of a task's test sets."""
-    if task.kind in _WITH_PIVOT:
-        return [(lang, task.pivot) for lang in task.languages]
     return [(lang, lang) for lang in task.languages] + [
         (second, first) for first, second in task.language_pairs()
     ]
@@ -137,13 +131,11 @@ def _suite_issues(suite: Suite) -> Iterator[Issue]:
     for position, task in enumerate(suite.task):
         place = ("task", position)
         yield from _setting_issues(task, place)
-        yield from _source_issues(task, place)
         yield from _code_issues(task, place)
         for languages in (*task.languages, *task.pairs):
             if (task.name, task.kind, languages) in seen and task.kind not in _OF_SEVERAL_FILES:
                 yield Issue(place, f"{task.name!r} has {languages!r} twice; give one of them another name")
             seen.add((task.name, task.kind, languages))
-    yield from _issues_together(suite)
 
 
 def _setting_issues(task: Task, place: Place) -> Iterator[Issue]:
@@ -154,8 +146,6 @@ def _setting_issues(task: Task, place: Place) -> Iterator[Issue]:
         yield Issue((*place, "languages"), "'bitext' takes pairs such as \"en-kk\", found languages")
     if task.kind in _WITHOUT_PAIRS and task.pairs:
         yield Issue((*place, "pairs"), f"{task.kind!r} takes languages, found pairs")
-    if task.kind == "geometry" and len(task.languages) == 1:
-        yield Issue((*place, "languages"), "'geometry' compares languages; expected two or more")
     for key in ("train", "dev"):
         given = getattr(task, key) is not None
         if given != (task.kind == "classification"):
@@ -165,45 +155,14 @@ def _setting_issues(task: Task, place: Place) -> Iterator[Issue]:
         yield Issue((*place, "name"), f"expected letters, digits, '_' and '-', found {task.name!r}")
 
 
-def _source_issues(task: Task, place: Place) -> Iterator[Issue]:
-    for key in ("data", "train", "dev"):
-        if (source := getattr(task, key)) is not None:
-            # A column may be named for a filter alone.
-            filters = (source.where, source.where_not, source.at_least, source.at_most)
-            known = (*TASK_COLUMNS[task.kind], *(name for names in filters for name in names))
-            yield from unknown_keys(source.columns, known, (*place, key, "columns"), "unknown role")
-
-
 def _code_issues(task: Task, place: Place) -> Iterator[Issue]:
     for pair, (left, right) in zip(task.pairs, task.language_pairs(), strict=True):
         if not left or not right:
             message = f"expected two codes with a hyphen between them, found {pair!r}"
             yield Issue((*place, "pairs"), message)
-    codes = {task.pivot, *task.languages, *(code for pair in task.language_pairs() for code in pair if code)}
+    codes = {*task.languages, *(code for pair in task.language_pairs() for code in pair if code)}
     for code in sorted(codes):
         try:
             normalize_code(code)
         except LanguageError as error:
             yield Issue(place, str(error))
-
-
-def _issues_together(suite: Suite) -> Iterator[Issue]:
-    """Check tasks of the same name: none overwrites results, and multiway tasks have two languages."""
-    kinds: dict[tuple[str, str], str] = {}
-    languages: dict[tuple[str, str], set[str]] = {}
-    first: dict[tuple[str, str], int] = {}
-    for position, task in enumerate(suite.task):
-        known = kinds.setdefault((task.name, task.kind.removeprefix(_MULTIWAY)), task.kind)
-        if known != task.kind:
-            message = (
-                f"{task.name!r} is {known!r} and {task.kind!r}, which have the same metrics; give one "
-                "another name"
-            )
-            yield Issue(("task", position), message)
-        if task.kind.startswith(_MULTIWAY):
-            languages.setdefault((task.name, task.kind), set()).update(task.languages)
-            first.setdefault((task.name, task.kind), position)
-    for (name, kind), codes in languages.items():
-        if len(codes) == 1:
-            message = f"{kind!r} compares languages; expected two or more of {name!r}, found {min(codes)}"
-            yield Issue(("task", first[name, kind], "languages"), message)

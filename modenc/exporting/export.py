@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,9 @@ from modenc.base_model import resolve_base
 from modenc.composition.body import compose
 from modenc.composition.modules import to_modules
 from modenc.composition.st_module import load_body, most_positions
-from modenc.errors import BaseModelError, OptionError
-from modenc.exporting.graphs import Agreement, Run, agreement, runner, write_onnx, write_openvino
+from modenc.errors import OptionError
+from modenc.exporting.graphs import write_onnx, write_openvino
 from modenc.exporting.normalizer import with_normalization
-from modenc.exporting.quantizing import sample_batches
 from modenc.exporting.widening import widen
 from modenc.extras import require_extra
 from modenc.hub.card import Card
@@ -28,10 +26,7 @@ from modenc.hub.store import Hub
 from modenc.languages import normalize_code
 from modenc.storage import disk_errors, whole_folder
 
-logger = logging.getLogger(__name__)
-
 FORMATS = ("sentence-transformers", "onnx", "openvino")
-_MOST_DIFFERENCE = 1e-5
 
 
 def export(
@@ -47,8 +42,7 @@ def export(
     """Write one language as a model that loads without modenc.
 
     LoRAs are merged into the weights. A parallel adapter becomes more neurons of the feed-forward layers in
-    ``sentence-transformers``, and stays an adapter in the graphs of the other formats. Its vectors are
-    compared with modenc's before the folder is put in place.
+    ``sentence-transformers``, and stays an adapter in the graphs of the other formats.
 
     Args:
         hub: a hub, its folder, or its id on Hugging Face (``organization/name``).
@@ -67,7 +61,7 @@ def export(
             of this base cannot hold the alignment adapter.
         LanguageError: ``lang`` is no language.
         HubError: the hub or the language is missing or damaged.
-        BaseModelError: the base is missing or not the hub's, or the exported vectors are not modenc's.
+        BaseModelError: the base is missing or not the hub's.
         MissingExtraError: a package for the format is not installed.
         StorageError: the disk is full or read-only; nothing is left in ``output``.
 
@@ -86,16 +80,14 @@ def export(
     output.parent.mkdir(parents=True, exist_ok=True)
     with disk_errors(output.parent, "nothing was exported"), whole_folder(output) as folder:
         composed = compose(body, modules, align=align)
-        batches = list(sample_batches(composed, tokenizer))
         composed.config.save_pretrained(folder)
         if to == FORMATS[0]:
-            run = _write_model(widen(body, modules, align=align), folder)
+            _write_model(widen(body, modules, align=align), folder)
         elif to == "onnx":
-            run = write_onnx(composed, folder, int8=int8)
+            write_onnx(composed, folder, int8=int8)
         else:
-            run = write_openvino(composed, folder, batches, int8=int8)
+            write_openvino(composed, tokenizer, folder, int8=int8)
         max_length = min(opened.info.max_length, most_positions(body))
-        agrees = _describe(agreement(run, composed, batches), code, int8=int8)
         page = _page(
             opened.card(code),
             opened.info,
@@ -103,11 +95,9 @@ def export(
             int8=int8,
             aligned=bool(align and modules.parallel_adapters),
             max_length=max_length,
-            agreement=agrees,
         )
         own_tokenizer = with_normalization(tokenizer, opened.info.prompt)
         _write_settings(folder, own_tokenizer, opened.info, max_length, page)
-    logger.info("%s: %s, %s", output, to, agrees)
     return output
 
 
@@ -130,28 +120,11 @@ def _new_folder(output: str | Path, to: str, *, int8: bool) -> Path:
     return output
 
 
-def _write_model(model: PreTrainedModel, folder: Path) -> Run:
+def _write_model(model: PreTrainedModel, folder: Path) -> None:
     """Save a model with a pooler of zeros, which nothing uses; transformers would warn without it."""
     size = model.config.hidden_size
     pooler = {"pooler.dense.weight": torch.zeros(size, size), "pooler.dense.bias": torch.zeros(size)}
     model.save_pretrained(folder, state_dict=model.state_dict() | pooler)
-    return runner(model)
-
-
-def _describe(measured: Agreement, lang: str, *, int8: bool) -> str:
-    """Describe how well an exported model agrees with modenc.
-
-    Raises:
-        BaseModelError: a model in floating point does not agree with modenc.
-    """
-    if int8:
-        return f"cosine with modenc's float32 vectors from {measured.cosine:.4f} on (random texts)"
-    if not measured.difference <= _MOST_DIFFERENCE:
-        raise BaseModelError(
-            f"{lang}: expected the exported model to agree with modenc within {_MOST_DIFFERENCE:g}, found "
-            f"{measured.difference:.1e}; export to another format, and tell modenc's authors the base"
-        )
-    return f"agrees with modenc within {measured.difference:.0e} (random texts)"
 
 
 def _page(card: Card, info: HubInfo, **exported: Any) -> str:

@@ -1,4 +1,4 @@
-"""Export of a body to ONNX and OpenVINO files for sentence-transformers, and comparison with the body.
+"""Export of a body to ONNX and OpenVINO files for sentence-transformers.
 
 In 8-bit integers the word embeddings have a scale for each row, and the second product of each feed-forward
 block stays in floating point, as in :mod:`modenc.exporting.quantizing`. Weights use 7 of their 8 bits, so
@@ -15,61 +15,24 @@ import re
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.composition.modules import quantize_rows
-from modenc.exporting.quantizing import openvino, quantize
+from modenc.exporting.quantizing import openvino, quantize, sample_batches
 
-Run = Callable[[Tensor, Tensor], Tensor]
-"""Function from ids and mask [rows, length] to token vectors [rows, length, hidden]."""
 # Includes the parallel adapter, which is a twentieth of a block.
 _FLOATING = re.compile(r"/layer\.\d+/output/.*MatMul")
-_COMPARED = 2
 
 
-class Agreement(NamedTuple):
-    """Agreement of two encoders on the same texts, by mean-pooled vectors."""
-
-    difference: float
-    """Largest difference of two numbers, as a share of the largest number."""
-    cosine: float
-    """Smallest cosine of two vectors."""
-
-
-def agreement(run: Run, body: PreTrainedModel, batches: Sequence[tuple[Tensor, Tensor]]) -> Agreement:
-    """Compare an exported model with its body on a few batches of ids and masks."""
-    pairs = [(_vectors(run, *batch), _vectors(runner(body), *batch)) for batch in batches[:_COMPARED]]
-    found, expected = (torch.cat(side).double() for side in zip(*pairs, strict=True))
-    difference = (found - expected).abs().max() / expected.abs().max()
-    return Agreement(float(difference), float(nn.functional.cosine_similarity(found, expected).min()))
-
-
-def _vectors(run: Run, ids: Tensor, mask: Tensor) -> Tensor:
-    real = mask[..., None].float()
-    return (run(ids, mask) * real).sum(dim=1) / real.sum(dim=1)
-
-
-def runner(body: PreTrainedModel) -> Run:
-    """Wrap a body as a function."""
-
-    def run(ids: Tensor, mask: Tensor) -> Tensor:
-        with torch.inference_mode():
-            vectors: Tensor = body(input_ids=ids, attention_mask=mask).last_hidden_state
-        return vectors
-
-    return run
-
-
-def write_onnx(body: PreTrainedModel, folder: Path, *, int8: bool) -> Run:
-    """Write ``onnx/model.onnx`` into a model's folder; returns a function that runs the file.
+def write_onnx(body: PreTrainedModel, folder: Path, *, int8: bool) -> None:
+    """Write ``onnx/model.onnx`` into a model's folder.
 
     With ``int8`` it is quantized to 8 bits; the ranges of activations are set by each text.
     """
@@ -85,7 +48,6 @@ def write_onnx(body: PreTrainedModel, folder: Path, *, int8: bool) -> Run:
         else:
             for file in Path(scratch).glob("model.onnx*"):
                 shutil.move(file, target.with_name(file.name))
-    return _onnx_runner(target)
 
 
 def _write_onnx_integers(source: Path, target: Path) -> None:
@@ -104,31 +66,17 @@ def _write_onnx_integers(source: Path, target: Path) -> None:
     )
 
 
-def _onnx_runner(file: Path) -> Run:
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
-    names = [item.name for item in session.get_inputs()]
-
-    def run(ids: Tensor, mask: Tensor) -> Tensor:
-        given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": torch.zeros_like(ids)}
-        return torch.from_numpy(session.run(None, {name: given[name].numpy() for name in names})[0])
-
-    return run
-
-
 def write_openvino(
-    body: PreTrainedModel, folder: Path, batches: Sequence[tuple[Tensor, Tensor]], *, int8: bool
-) -> Run:
+    body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, folder: Path, *, int8: bool
+) -> None:
     """Write ``openvino/openvino_model.xml`` and its weights into a model's folder.
 
-    With ``int8`` it is quantized to 8 bits; ``batches`` of ids and masks set the ranges of activations.
-
-    Returns:
-        A function that runs the file, in float32 except for layers in integers.
+    With ``int8`` it is quantized to 8 bits; texts that are drawn from the tokenizer's vocabulary set the
+    ranges of activations.
     """
     target = folder / "openvino" / "openvino_model.xml"
     names = ("input_ids", "attention_mask")
+    batches = list(sample_batches(body, tokenizer))
     body = _with_int8_words(body) if int8 else body
     with _quiet(), torch.no_grad():
         model = openvino().convert_model(body, example_input=dict(zip(names, batches[0], strict=True)))
@@ -137,9 +85,6 @@ def write_openvino(
         if int8:
             model = quantize(model, batches)
         openvino().save_model(model, target, compress_to_fp16=False)
-    hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
-    compiled = openvino().Core().compile_model(target, "CPU", hints)
-    return lambda ids, mask: torch.from_numpy(np.array(compiled([ids.numpy(), mask.numpy()])[0]))
 
 
 class _Int8Words(nn.Module):

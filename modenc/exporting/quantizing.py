@@ -54,8 +54,6 @@ def sample_batches(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield ids and mask [rows, length], in int64, of texts drawn with the vocabulary's own frequencies."""
     tokenizer = copy.deepcopy(tokenizer)  # the one that is exported stays as it is
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(0)
     config: Any = body.config
     longest = min(2 * _MOST_TOKENS, config.max_position_embeddings // 2)
     for texts in _sample_texts(tokenizer):
@@ -83,8 +81,6 @@ def _frequencies(tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
         # Other models have no scores, but roughly sort their tokens by frequency.
         scores[:] = -np.log(np.arange(1, len(scores) + 1))
     scores[tokenizer.all_special_ids] = -np.inf
-    if np.isneginf(scores).all():
-        scores[:] = 0
     found = np.exp(scores - scores.max())
     frequencies: np.ndarray = found / found.sum()
     return frequencies

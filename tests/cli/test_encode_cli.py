@@ -314,16 +314,14 @@ def test_no_texts_and_blank_lines(encode, tmp_path):
     assert np.isfinite(vectors).all()
 
 
-def test_options_reach_the_encoder(encode, texts, tiny_hub, expected, tmp_path, capsys):
+def test_options_reach_the_encoder(encode, texts, tiny_hub, expected, tmp_path):
     assert encode(texts, tmp_path / "v.npy", "--lang", "kaz_Cyrl", "--no-align") == 0
     of_kk = ModularEncoder(tiny_hub.path).encode(TEXTS, lang="kk", align=False)
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), of_kk, atol=1e-5)
-    assert encode(texts, tmp_path / "v.npy", "--compute", "bf16", "--max-memory", "1KB") == 0
+    assert encode(texts, tmp_path / "v.npy", "--compute", "bf16") == 0
     vectors = np.load(tmp_path / "v.npy")
     np.testing.assert_allclose(vectors, expected, atol=0.1)
     assert np.abs(vectors - expected).max() > 1e-5
-    assert encode(texts, tmp_path / "v.npy", "--max-memory", "much") != 0
-    assert "max_memory: expected bytes, or a text such as" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("output", ["v.npy", "v.parquet", "out"])
@@ -443,15 +441,6 @@ def test_no_hub_is_refused_before_torch_is_imported(tiny_hub, texts, tmp_path, h
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert message in done.stderr
-
-
-def test_a_refused_text_is_numbered_in_the_file(encode, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(encode_verb, "_TEXTS_AT_ONCE", 2)
-    lines = ["The children are reading."] * 7 + ["Das Wetter ist heute wirklich schön in Berlin."]
-    (tmp_path / "t.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    for output, options in (("v.npy", []), ("out", ["--part-size", "5"])):
-        assert encode(tmp_path / "t.txt", tmp_path / output, "--fallback", "error", *options) == 2
-        assert "text 7: identified as German" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("output", ["v.npy", "out"])

@@ -81,11 +81,10 @@ def test_odd_arguments_are_explained(tiny_hub, tmp_path, monkeypatch, capsys, wo
     assert max(map(len, (output.out + output.err).splitlines())) < 1000
 
 
-def test_search_in_a_hub_of_no_language_uses_the_base(hub_copy, tmp_path, capsys):
+def test_a_hub_of_no_language_is_told(hub_copy, tmp_path, capsys):
     for lang in hub_copy.languages():
         hub_copy.remove(lang)
     (tmp_path / "t.txt").write_text("A child reads.\nA cow.\n")
     words = ["search", "A child reads.", "--hub", str(hub_copy.path), "--input", str(tmp_path / "t.txt")]
-    with pytest.warns(UserWarning, match="no modules for any language"):
-        assert main(words) == 0
-    assert capsys.readouterr().out.startswith("1.000\tbase\tA child reads.\n")
+    assert main(words) == 2
+    assert "has no languages to choose from; train or install one first" in capsys.readouterr().err

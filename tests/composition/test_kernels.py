@@ -39,14 +39,6 @@ def test_a_measurement_is_kept(cache, chosen):
     assert len(list(cache.iterdir())) == 2
 
 
-@pytest.mark.parametrize("limit", ["ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS"])
-def test_a_limit_to_older_instructions_is_measured_for_itself(cache, chosen, monkeypatch, limit):
-    monkeypatch.delenv(limit, raising=False)
-    assert chosen(1.1)
-    monkeypatch.setenv(limit, "AVX2")
-    assert not chosen(0.9)
-
-
 def test_a_cache_that_cannot_be_written_changes_nothing(tmp_path, chosen, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MODENC_CACHE", str(tmp_path / "file"))

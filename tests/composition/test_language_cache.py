@@ -1,4 +1,4 @@
-"""Which languages stay in memory, and what each batch computes with."""
+"""Languages are read once, and no thread waits for a language that it does not use."""
 
 from threading import Thread
 
@@ -7,68 +7,13 @@ import pytest
 from slow_hub import hold_reading
 
 from modenc import ModularEncoder
-from modenc.composition.modules import to_modules
-from modenc.composition.options import EncoderSettings
-from modenc.errors import HubError, OptionError
+from modenc.errors import OptionError
 
 TEXTS = ["A small child.", "Мұғалім жаңа кітапты оқиды.", "Qonşumuz qırmızı almanı alır.", "Our neighbour"]
 CODES = ["en", "kk", "az", "en"]
 
 
-def test_memory_is_kept_within_its_limit(tiny_hub):
-    free = ModularEncoder(tiny_hub.path)
-    right = free.encode(TEXTS, lang=CODES)
-    free.load(["en", "kk", "az"])
-    needed = free.memory
-    assert free.loaded == ["az", "en", "kk"]
-    tight = ModularEncoder(tiny_hub.path, max_memory=needed - 1)
-    assert np.allclose(tight.encode(TEXTS, lang=CODES), right, atol=1e-5)
-    assert len(tight.loaded) == 2
-    assert tight.memory < needed
-    for code in ("kk", "az", "en", "kk"):
-        rows = [row for row, other in enumerate(CODES) if other == code]
-        vectors = tight.encode([TEXTS[row] for row in rows], lang=code)
-        assert np.allclose(vectors, right[rows], atol=1e-5)
-        assert tight.memory < needed
-        assert code in tight.loaded
-    none = ModularEncoder(tiny_hub.path, max_memory="0MB")
-    assert np.allclose(none.encode(TEXTS, lang=CODES), right, atol=1e-5)
-    assert (none.loaded, none.memory) == ([], 0)
-
-
-def test_a_vocabulary_counts_with_its_tokenizer(tiny_hub):
-    own, bases = to_modules(tiny_hub.read("kk")), to_modules(tiny_hub.read("en"))
-    assert bases.tokenizer is None
-    encoder = ModularEncoder(tiny_hub.path)
-    encoder.load("en")
-    without = encoder.memory
-    encoder.load("kk")
-    assert encoder.memory - without >= own.embeddings.nbytes + 600 * len(own.tokenizer)
-
-
-def test_the_least_recently_used_make_room(tiny_hub):
-    free = ModularEncoder(tiny_hub.path)
-    needed = {}
-    for pair in (["kk", "az"], ["kk", "en"], ["az", "en"]):
-        free.load(pair)
-        needed[*pair] = free.memory
-        free.unload(free.loaded)
-    free.load(CODES)
-    # Room for any two, not for all three.
-    room = max(needed.values())
-    assert room < free.memory
-    for first, second in (("kk", "az"), ("az", "kk")):
-        tight = ModularEncoder(tiny_hub.path, max_memory=room)
-        for code in (first, second, first):
-            tight.encode(TEXTS[CODES.index(code)], lang=code)
-        assert tight.loaded == ["az", "kk"]
-        tight.encode(TEXTS[0], lang="en")
-        assert tight.loaded == sorted(["en", first])
-
-
 def test_settings_of_computing(tiny_hub):
-    assert EncoderSettings(max_memory="1.5 GB").memory_limit == 1_500_000_000
-    assert EncoderSettings(max_memory=300).memory_limit == 300
     with pytest.raises(OptionError, match="compute: expected fp32, bf16, auto, found 'fp8'"):
         ModularEncoder(tiny_hub.path, compute="fp8")
     for compute in ("bf16", "auto"):
@@ -79,8 +24,7 @@ def test_settings_of_computing(tiny_hub):
 
 def test_using_a_language_does_not_wait_while_another_one_is_read(tiny_hub, monkeypatch):
     encoder = ModularEncoder(tiny_hub.path)
-    right = encoder.encode(TEXTS, lang=CODES)
-    encoder.unload(["kk", "az"])
+    right = ModularEncoder(tiny_hub.path).encode(TEXTS, lang=CODES)
     begun, go_on = hold_reading(monkeypatch, encoder.hub, "kk")
     results = {}
     slow = [
@@ -93,7 +37,6 @@ def test_using_a_language_does_not_wait_while_another_one_is_read(tiny_hub, monk
     def use_others():
         results["others"] = encoder.encode([TEXTS[0], TEXTS[2]], lang=["en", "az"])
         encoder.load("az")
-        results["memory"] = encoder.memory
 
     quick = Thread(target=use_others, daemon=True)
     quick.start()
@@ -121,12 +64,3 @@ def test_a_language_that_several_threads_ask_for_is_read_once(tiny_hub, monkeypa
         thread.join()
     assert sorted(codes) == ["az", "kk"]
     assert encoder.loaded == ["az", "kk"]
-
-
-def test_a_language_that_cannot_be_read_keeps_none_of_the_others_in_use(hub_copy):
-    encoder = ModularEncoder(hub_copy.path)
-    (hub_copy.path / "kk" / "card.json").write_text("{")
-    with pytest.raises(HubError, match=r"card\.json"):
-        encoder.load(["en", "kk"])
-    encoder.unload("en")
-    assert encoder.loaded == []

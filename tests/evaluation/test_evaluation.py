@@ -5,7 +5,6 @@ from sentence_transformers import SentenceTransformer
 from tiny_suites import task
 
 from modenc.encoder import ModularEncoder
-from modenc.errors import DataError
 from modenc.evaluation.evaluate import evaluate
 from modenc.evaluation.results import load_results
 from modenc.evaluation.systems import ModularSystem
@@ -38,21 +37,3 @@ def test_one_system_is_enough_and_nothing_is_written(files, tiny_bert):
     (results,) = evaluate(SentenceTransformer(str(tiny_bert)), files / "suite.toml", files)
     assert -100 <= results.find("sts.spearman.kk").value <= 100
     assert {path.name for path in files.iterdir()} == {"suite.toml", "sts.kk.tsv"}
-
-
-def test_no_folder_for_results(files, tiny_hub):
-    (files / "taken").touch()
-    with pytest.raises(DataError, match="taken: expected a folder for results, found a file; name another"):
-        evaluate(tiny_hub.path, files / "suite.toml", files, output=files / "taken")
-
-
-@pytest.mark.parametrize(
-    ("systems", "message"),
-    [
-        ([], "expected a hub or a model to evaluate, found none"),
-        ([3], "expected a hub's folder, an encoder or a model's name, found 3"),
-    ],
-)
-def test_nothing_to_evaluate(files, systems, message):
-    with pytest.raises(DataError, match=message):
-        evaluate(systems, files / "suite.toml", files)

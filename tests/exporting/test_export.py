@@ -14,7 +14,6 @@ import torch
 from sentence_transformers import SentenceTransformer
 from tiny_models import sentences
 from transformers import AutoModel
-from transformers.activations import ACT2FN
 
 import modenc
 from modenc import ModularEncoder
@@ -22,10 +21,9 @@ from modenc.base_model import resolve_base
 from modenc.cli.main import main
 from modenc.composition.body import compose
 from modenc.composition.modules import to_modules
-from modenc.errors import BaseModelError, HubError, MissingExtraError, OptionError
+from modenc.errors import HubError, MissingExtraError, OptionError
 from modenc.exporting.export import FORMATS
-from modenc.exporting.graphs import Agreement
-from modenc.exporting.widening import approaches_relu, widen
+from modenc.exporting.widening import widen
 
 BACKENDS = {"onnx": "optimum.onnxruntime", "openvino": "optimum.intel.openvino"}
 INT8_COSINE = 0.999
@@ -117,7 +115,7 @@ def test_backends_give_the_same_vectors(to, lang, encoder, tmp_path):
 def test_integers_are_smaller_and_near(to, encoder, tmp_path):
     pytest.importorskip("nncf" if to == "openvino" else BACKENDS[to], reason="not installed")
     folder = modenc.export(encoder.hub, "kk", tmp_path / "int8", to=to, int8=True)
-    assert "8-bit integers; cosine with modenc's float32 vectors" in (folder / "README.md").read_text()
+    assert "8-bit integers" in (folder / "README.md").read_text()
     model, texts = _opened(folder, to), sentences("kk")[::20]
     found, expected = model.encode(texts), encoder.encode(texts, lang="kk")
     cosines = (found * expected).sum(1) / np.linalg.norm(found, axis=1) / np.linalg.norm(expected, axis=1)
@@ -158,13 +156,6 @@ def test_a_parallel_adapter_is_more_neurons(family, tiny_hub, request):
     assert all(torch.equal(tensor, before[name]) for name, tensor in body.state_dict().items())
 
 
-def test_which_activations_come_to_relu():
-    for name in ("relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "quick_gelu", "silu", "mish"):
-        assert approaches_relu(ACT2FN[name]), name
-    for name in ("tanh", "sigmoid", "leaky_relu", "linear", "relu2", "relu6"):
-        assert not approaches_relu(ACT2FN[name]), name
-
-
 @pytest.fixture(scope="module")
 def tanh_hub(tmp_path_factory, tiny_xlmr):
     """On a base whose activation no stock model can make a ReLU of."""
@@ -185,14 +176,6 @@ def test_where_no_stock_model_can_hold_the_adapter_there_is_a_choice(tanh_hub, t
     texts = _texts("az")
     expected = encoder.encode(texts, lang="az", align=False)
     np.testing.assert_allclose(model.encode(texts), expected, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_the_graph_holds_it_then(tanh_hub, tmp_path):
-    pytest.importorskip(BACKENDS["onnx"], reason="the extra onnx is not installed")
-    model = _opened(modenc.export(tanh_hub, "az", tmp_path / "model", to="onnx"), "onnx")
-    expected = ModularEncoder(tanh_hub.path).encode(_texts("az"), lang="az")
-    np.testing.assert_allclose(model.encode(_texts("az")), expected, atol=1e-5)
 
 
 def test_what_cannot_be_exported_is_refused(tiny_hub, tmp_path, monkeypatch):
@@ -218,14 +201,6 @@ def test_what_cannot_be_exported_is_refused(tiny_hub, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
-def test_a_model_that_does_not_agree_is_not_left_there(tiny_hub, tmp_path, monkeypatch):
-    far = Agreement(difference=0.01, cosine=0.99)
-    monkeypatch.setattr("modenc.exporting.export.agreement", lambda *_: far)
-    with pytest.raises(BaseModelError, match=r"expected the exported model to agree .* 1e-05, found 1.0e-02"):
-        modenc.export(tiny_hub, "kk", tmp_path / "model")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_command_writes_a_page_that_says_what_it_is(tiny_hub, tmp_path, capsys):
     words = ["export", "--hub", str(tiny_hub.path), "--lang", "az", "--output", str(tmp_path / "model")]
     assert main(words) == 0
@@ -238,7 +213,6 @@ def test_the_command_writes_a_page_that_says_what_it_is(tiny_hub, tmp_path, caps
         f"Base: `{Path(tiny_hub.info.base_id).name}`",
         "Prompt: `query: `",
         "Pooling: mean; 32 dimensions; texts are cut at 128 tokens",
-        "agrees with modenc within",
         "| text | made up | 320 | CC0-1.0 |  |",
     ):
         assert part in page

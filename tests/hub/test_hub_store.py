@@ -153,7 +153,7 @@ def test_modules_for_another_base_are_not_published(hub: Hub) -> None:
 def test_absent_languages_are_named(hub: Hub) -> None:
     with pytest.raises(HubError, match=r"no modules for ky \(Kyrgyz\); languages here: en, az, kk"):
         hub.card("kir")
-    with pytest.raises(LanguageError, match=r"did you mean kk \(Kazakh\)"):
+    with pytest.raises(LanguageError, match="expected a language code"):
         hub.layout("kazak")
 
 

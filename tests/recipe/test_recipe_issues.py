@@ -39,7 +39,7 @@ batch_size = 0
 def test_five_faults_are_listed_at_once_each_with_its_place(issues_of):
     assert issues_of(FIVE_ISSUES) == (
         "languages.kazak: expected a language code such as 'kk', 'kaz' or 'kaz_Cyrl', found 'kazak'; "
-        "did you mean kk (Kazakh)?",
+        "codes are listed at https://iso639-3.sil.org",
         "vocabulary.methd: unknown key; did you mean 'method'?",
         "alignment.objective: expected one of 'none', 'joint', 'paraphrase', 'parallel', 'scored', "
         "'scored+parallel', "
