@@ -22,7 +22,7 @@ from modenc.evaluation.bitext import Score, hubness, is_top1, mining_scores
 from modenc.evaluation.geometry import calinski_harabasz, invariance, isotropy, rsim
 from modenc.evaluation.results import Result, SystemResults, environment
 from modenc.evaluation.retrieval import Vectors, unit
-from modenc.evaluation.search import make_search_set, ndcg_at_10, pool_accuracy_at_1
+from modenc.evaluation.search import make_search_set, pool_metrics, search_metrics
 from modenc.evaluation.significance import Floats, metric_value, percentile_interval, resample_metric
 from modenc.evaluation.sts import (
     Items,
@@ -242,9 +242,9 @@ class _Run:
             for left, right in permutations(sets, 2):
                 answers = sets[left].answers_in(sets[right])
                 self.record_search(task, (left, right), encoded[left][0], encoded[right][1], answers)
-            pool = pool_accuracy_at_1([*sets.values()], [*encoded.values()])
-            if pool is not None:
-                self.record(task, "pool_accuracy_at_1", tuple(sets), pool)
+            if pool := pool_metrics([*sets.values()], [*encoded.values()]):
+                for metric, items in pool.items():
+                    self.record(task, metric, tuple(sets), items)
 
     def record_search(
         self,
@@ -254,10 +254,11 @@ class _Run:
         passages: Vectors,
         answers: list[set[int]],
     ) -> None:
-        """Record nDCG of the queries that have an answer."""
+        """Record the metrics of the queries that have an answer."""
         if rows := [row for row, own in enumerate(answers) if own]:
-            items = ndcg_at_10(queries[rows], passages, [answers[row] for row in rows])
-            self.record(task, "ndcg_at_10", languages, items)
+            scores = search_metrics(queries[rows], passages, [answers[row] for row in rows])
+            for metric, items in scores.items():
+                self.record(task, metric, languages, items)
 
     def classification(self, task: Task) -> None:
         assert task.train is not None

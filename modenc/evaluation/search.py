@@ -70,8 +70,10 @@ def _ranked(queries: Vectors, passages: Vectors, depth: int) -> npt.NDArray[np.i
     return np.concatenate(ranked)
 
 
-def ndcg_at_10(queries: Vectors, passages: Vectors, answers: Sequence[Collection[int]]) -> Items:
-    """Rank passages by cosine, and score the ranking of each query (Järvelin and Kekäläinen, 2002).
+def search_metrics(
+    queries: Vectors, passages: Vectors, answers: Sequence[Collection[int]]
+) -> dict[str, Items]:
+    """Rank passages by cosine, and score the ranking of each query.
 
     Args:
         queries: vectors [n, d].
@@ -79,17 +81,25 @@ def ndcg_at_10(queries: Vectors, passages: Vectors, answers: Sequence[Collection
         answers: rows of ``passages`` that answer each query, at least one.
 
     Returns:
-        nDCG with gains of 1, from 0 to 1, for each query [n, 1].
+        Metric → a value from 0 to 1 for each query [n, 1]: ``ndcg_at_10`` (Järvelin and Kekäläinen, 2002,
+        with gains of 1), ``accuracy_at_1``, and ``mrr_at_10``, one over the rank of the first answer.
     """
     found = _ranked(queries, passages, DEPTH)
     hits = np.array([[row in own for row in ranked] for ranked, own in zip(found, answers, strict=True)])
-    discounts = 1 / np.log2(np.arange(2, found.shape[1] + 2))
-    best = np.cumsum(discounts)[[min(len(own), len(discounts)) - 1 for own in answers]]
-    gains: Items = (hits * discounts).sum(axis=1, keepdims=True) / best[:, None]
-    return gains
+    ranks = np.arange(1, found.shape[1] + 1)
+    discounts = 1 / np.log2(ranks + 1)
+    best = np.cumsum(discounts)[[min(len(own), len(ranks)) - 1 for own in answers]]
+    scores = {
+        "ndcg_at_10": (hits * discounts).sum(axis=1) / best,
+        "accuracy_at_1": hits[:, 0].astype(np.float64),
+        "mrr_at_10": (hits / ranks).max(axis=1),
+    }
+    return {metric: values[:, None] for metric, values in scores.items()}
 
 
-def pool_accuracy_at_1(sets: Sequence[SearchSet], encoded: Sequence[tuple[Vectors, Vectors]]) -> Items | None:
+def pool_metrics(
+    sets: Sequence[SearchSet], encoded: Sequence[tuple[Vectors, Vectors]]
+) -> dict[str, Items] | None:
     """Search all languages' passages at once; None if no query has an answer in another language.
 
     Args:
@@ -97,12 +107,13 @@ def pool_accuracy_at_1(sets: Sequence[SearchSet], encoded: Sequence[tuple[Vector
         encoded: vectors of each set's queries [n, d] and passages [m, d].
 
     Returns:
-        For each query that has an answer in another language [n, 1], whether the first passage answers it, in
-        whatever language: 0 or 1.
+        Metric → 0 or 1 for each query that has an answer in another language [n, 1]:
+        ``pool_accuracy_at_1``, whether the first passage answers it, in whatever language;
+        ``pool_own_language``, whether that passage is in the query's language.
     """
     passages = np.concatenate([vectors for _, vectors in encoded])
     starts = np.cumsum([0, *(len(one.passages) for one in sets)])
-    hits = list[bool]()
+    hits, own_language = list[bool](), list[bool]()
     for place, (own, (queries, _)) in enumerate(zip(sets, encoded, strict=True)):
         across = {other: own.answers_in(one) for other, one in enumerate(sets) if other != place}
         first = _ranked(queries, passages, 1)[:, 0].tolist()
@@ -111,4 +122,8 @@ def pool_accuracy_at_1(sets: Sequence[SearchSet], encoded: Sequence[tuple[Vector
                 found = int(np.searchsorted(starts, row, side="right")) - 1
                 answers = own.answers[query] if found == place else across[found][query]
                 hits.append(row - int(starts[found]) in answers)
-    return np.array(hits, dtype=np.float64)[:, None] if hits else None
+                own_language.append(found == place)
+    if not hits:
+        return None
+    metrics = {"pool_accuracy_at_1": hits, "pool_own_language": own_language}
+    return {metric: np.array(values, dtype=np.float64)[:, None] for metric, values in metrics.items()}

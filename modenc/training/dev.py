@@ -23,7 +23,7 @@ from transformers import TrainerCallback
 
 from modenc.data.kinds import ParallelRow, ScoredRow, SearchRow
 from modenc.evaluation.retrieval import Vectors, mean_accuracy_at_1
-from modenc.evaluation.search import make_search_set, ndcg_at_10
+from modenc.evaluation.search import make_search_set, search_metrics
 from modenc.evaluation.sts import cross_similarity, pair_cosines, spearman
 from modenc.storage import whole_file, write_atomically
 from modenc.training.body_module import Encode, encode_texts
@@ -88,8 +88,8 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
             scores["sts"] = float(np.mean([_scores_correlation(own, own, rows) for rows in sets]))
         if self.search:
             found = make_search_set(self.search)
-            gains = ndcg_at_10(own(found.queries), own(found.passages), found.answers)
-            scores["search"] = float(gains.mean() * 100)
+            ranked = search_metrics(own(found.queries), own(found.passages), found.answers)
+            scores["search"] = float(ranked["ndcg_at_10"].mean() * 100)
         if self.cross_sts and self.pivot is not None:
             scores["cross_sts"] = _scores_correlation(self.pivot, own, self.cross_sts)
         if self.parallel and self.pivot is not None:

@@ -8,10 +8,11 @@ from tiny_suites import task
 from modenc.data.kinds import SearchRow
 from modenc.evaluation.retrieval import unit
 from modenc.evaluation.runner import run_suite
-from modenc.evaluation.search import make_search_set, ndcg_at_10
+from modenc.evaluation.search import make_search_set, search_metrics
 from modenc.evaluation.suite import load_suite
 
 LANGUAGES = ("en", "kk", "az")
+METRICS = ("ndcg_at_10", "accuracy_at_1", "mrr_at_10")
 COUNT = 30
 
 
@@ -67,7 +68,7 @@ def test_search_is_what_a_loop_over_all_passages_gives(data):
     pool = [(lang, group, text) for lang in LANGUAGES for _, text, group in _rows(data, lang)]
     pool = list(dict.fromkeys(pool))
     pooled = np.concatenate([unit(encode([text], lang)) for lang, _, text in pool])
-    pool_hits = []
+    pool_hits, pool_own = [], []
     for left in LANGUAGES:
         for right in LANGUAGES:
             passages = list(dict.fromkeys((text, group) for _, text, group in _rows(data, right)))
@@ -79,20 +80,25 @@ def test_search_is_what_a_loop_over_all_passages_gives(data):
                 scores = vectors @ unit(encode([query], left))[0]
                 order = [passages[row][1] for row in np.argsort(-scores)[:10]]
                 rank = order.index(wanted) + 1 if wanted in order else np.inf
-                gains.append(1 / np.log2(rank + 1))
+                gains.append((1 / np.log2(rank + 1), float(rank == 1), 1 / rank))
                 if left == right:
                     best = int(np.argmax(pooled @ unit(encode([query], left))[0]))
                     pool_hits.append(pool[best][1] == wanted)
+                    pool_own.append(pool[best][0] == left)
             key = left if left == right else f"{left}-{right}"
-            found[f"docs.ndcg_at_10.{key}"] = (100 * np.mean(gains), len(gains))
+            for metric, values in zip(
+                ("ndcg_at_10", "accuracy_at_1", "mrr_at_10"), zip(*gains, strict=True), strict=True
+            ):
+                found[f"docs.{metric}.{key}"] = (100 * np.mean(values), len(gains))
     # Questions of the ten passages that az lacks have an answer in the other two.
     found["docs.pool_accuracy_at_1.en-kk-az"] = (100 * np.mean(pool_hits), len(pool_hits))
+    found["docs.pool_own_language.en-kk-az"] = (100 * np.mean(pool_own), len(pool_own))
     measured = {r.key: (r.value, r.n) for r in outcome.results if r.task == "docs"}
     assert measured.keys() == found.keys()
     for key, (value, count) in found.items():
         assert measured[key] == (pytest.approx(value), count), key
-    assert 20 < found["docs.ndcg_at_10.en"][0] < 98
-    assert [r.key for r in outcome.results if r.task == "one"] == ["one.ndcg_at_10.en"]
+    assert 20 < found["docs.accuracy_at_1.en"][0] < 98
+    assert {r.key for r in outcome.results if r.task == "one"} == {f"one.{metric}.en" for metric in METRICS}
 
 
 def test_several_answers_of_one_query():
@@ -102,6 +108,8 @@ def test_several_answers_of_one_query():
     assert (found.queries, found.passages, found.answers) == (["q", "r"], ["a", "b"], [{0, 1}, {0}])
     passages = np.eye(3, dtype=np.float32)
     queries = np.array([[0.5, 0.1, 0.9], [0.1, 0.9, 0.5]], dtype=np.float32)
-    scores = ndcg_at_10(queries, passages, [{0, 1}, {0}])
+    scores = search_metrics(queries, passages, [{0, 1}, {0}])
     best = 1 + 1 / np.log2(3)
-    assert scores[:, 0] == pytest.approx([(1 / np.log2(3) + 0.5) / best, 0.5])
+    assert scores["ndcg_at_10"][:, 0] == pytest.approx([(1 / np.log2(3) + 0.5) / best, 0.5])
+    assert scores["mrr_at_10"][:, 0] == pytest.approx([1 / 2, 1 / 3])
+    assert scores["accuracy_at_1"].sum() == 0

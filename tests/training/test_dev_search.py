@@ -9,7 +9,7 @@ from modenc import ModularEncoder
 from modenc.data.kinds import SEARCH, SearchRow
 from modenc.data.training_sets import load_dev
 from modenc.errors import DataError
-from modenc.evaluation.search import make_search_set, ndcg_at_10
+from modenc.evaluation.search import make_search_set, search_metrics
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import Source
@@ -48,7 +48,7 @@ def test_search_chooses_checkpoints_and_is_compared_with_the_base(searched):
         found = make_search_set(data.dev.search)
         for system, code in (("base", "base"), ("modules", lang)):
             sides = [encoder.encode(texts, lang=code) for texts in (found.queries, found.passages)]
-            expected = ndcg_at_10(*sides, found.answers).mean() * 100
+            expected = search_metrics(*sides, found.answers)["ndcg_at_10"].mean() * 100
             assert card.comparison[system]["search"] == pytest.approx(expected, abs=0.5)
         assert (
             "search within the language (nDCG@10 x 100)" in (hub.layout(lang).root / "README.md").read_text()
