@@ -158,7 +158,7 @@ def encoding(folder: Path, tries: int, *, texts: int = 20000, seed: int = 0) -> 
     written: dict[Path, int] = {}
 
     def parts() -> set[Path]:
-        return set(output.glob("part-*.parquet"))
+        return set(output.glob("[!.]*.parquet"))
 
     def state() -> list[str]:
         failures = []

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 import modenc
-from modenc.cli.arguments import Parser, add_logging
+from modenc.cli.arguments import add_logging
 from modenc.errors import ModencError
 
 COMMANDS = {
@@ -29,9 +29,6 @@ COMMANDS = {
     "translate": "translate training text by machine",
 }
 
-_RESUMED = ("train", "encode", "translate")
-"""Commands that keep what is finished when they are interrupted."""
-
 _NOISY = {
     **dict.fromkeys(("accelerate", "httpx", "urllib3", "filelock", "fsspec"), logging.WARNING),
     **dict.fromkeys(("sentence_transformers", "datasets", "faiss", "uvicorn"), logging.WARNING),
@@ -39,9 +36,9 @@ _NOISY = {
 }
 
 
-def build_parser(*called: str) -> Parser:
+def build_parser(*called: str) -> argparse.ArgumentParser:
     """Build the parser of ``modenc``, with options only for the commands in ``called``."""
-    parser = Parser(
+    parser = argparse.ArgumentParser(
         prog="modenc", description="Multilingual sentence embeddings with adapters for each language."
     )
     parser.add_argument("--version", action="version", version=f"modenc {modenc.__version__}")
@@ -104,10 +101,7 @@ def _run(args: argparse.Namespace) -> int:
         sys.stderr.write(f"{args.parser.prog}: {error}\n")
         return 2
     except KeyboardInterrupt:
-        command = args.parser.prog
-        resumes = command.split()[-1] in _RESUMED and str(getattr(args, "output", "")) != "-"
-        kept = "; the same command resumes from what is finished" if resumes else ""
-        sys.stderr.write(f"{command}: interrupted{kept}\n")
+        sys.stderr.write(f"{args.parser.prog}: interrupted\n")
         return 130
 
 
