@@ -75,7 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 success, 1 a check failed, 2 an error.
     """
-    _prepare_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # characters that it cannot encode are escaped
+        sys.stdout.reconfigure(errors="backslashreplace")
     # Read when torch is imported, which no command's options need. Threads that spin while they wait would
     # slow down beside other busy processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -103,16 +104,6 @@ def _run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         sys.stderr.write(f"{args.parser.prog}: interrupted\n")
         return 130
-
-
-def _prepare_streams() -> None:
-    """Escape characters that standard output cannot encode, and replace closed streams."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            null = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
-            setattr(sys, name, null)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _set_up_logging(level: str) -> None:

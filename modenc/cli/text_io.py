@@ -37,8 +37,6 @@ def read_texts(
             (null, a number).
     """
     if source == STDIN:
-        if sys.stdin is None:
-            raise DataError("standard input is closed; give a file instead")
         texts = read_lines(sys.stdin.buffer, "standard input")
     else:
         path, column = Path(source), column if has_columns(source) else "text"
