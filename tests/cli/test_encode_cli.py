@@ -3,7 +3,6 @@ import io
 import json
 import os
 import shutil
-import subprocess
 import sys
 
 import numpy as np
@@ -366,31 +365,6 @@ def test_what_cannot_be_encoded_is_refused_first(
     assert encode(source, f"{tmp_path}/{output}", *options) == 2
     assert message in capsys.readouterr().err
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
-
-
-NO_TORCH = """
-import sys
-from modenc.cli.main import main
-code = main(sys.argv[1:])
-loaded = [name for name in ("torch", "transformers", "sentence_transformers") if name in sys.modules]
-assert code == 2 and not loaded, (code, loaded)
-"""
-
-
-@pytest.mark.parametrize(
-    ("hub", "options", "message"),
-    [
-        ("nope", [], "nope: expected a hub's folder, found no such folder"),
-        ("org/nope", [], "org/nope at main: Hugging Face cannot be reached"),
-        ("", ["--lang", "no language"], "no language"),
-    ],
-)
-def test_no_hub_is_refused_before_torch_is_imported(tiny_hub, texts, tmp_path, hub, options, message):
-    words = ["--hub", hub or tiny_hub.path, "--input", texts, "--output", tmp_path / "out", *options]
-    command = [sys.executable, "-c", NO_TORCH, "encode", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert message in done.stderr
 
 
 def test_texts_that_are_cut_are_warned_of(encode, tmp_path):
