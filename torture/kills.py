@@ -279,7 +279,7 @@ def _kill_often(
 
 def modenc_command(*words: object) -> list[str]:
     """What runs a command in a process of its own."""
-    return [sys.executable, "-m", "modenc.cli", "--log-level", "ERROR", *map(str, words)]
+    return [sys.executable, "-m", "modenc.cli", "--quiet", *map(str, words)]
 
 
 def _run(command: list[str]) -> float:

@@ -147,18 +147,10 @@ def on_cluster(args: argparse.Namespace) -> bool:
     return bool(args.on)
 
 
-def add_logging(parser: Any) -> None:
-    """Add ``--log-level`` and ``--quiet``."""
-    group = parser.add_mutually_exclusive_group()
-    level = {"choices": ("DEBUG", "INFO", "WARNING", "ERROR"), "type": str.upper}
-    quiet = {"dest": "log_level", "action": "store_const", "const": "ERROR"}
+def add_quiet(parser: Any) -> None:
+    """Add ``--quiet``."""
     # A default would replace a value given before the command's name.
-    add_option(
-        group, "--log-level", None, "log verbosity (default: INFO)", default=argparse.SUPPRESS, **level
-    )
-    add_option(
-        group, "--quiet", None, "log errors only, show no progress", default=argparse.SUPPRESS, **quiet
-    )
+    add_option(parser, "--quiet", None, "log errors only, show no progress", default=argparse.SUPPRESS)
 
 
 def add_command(
@@ -175,7 +167,7 @@ def add_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(run=run, parser=parser)
-    add_logging(parser)
+    add_quiet(parser)
     return parser
 
 
@@ -183,7 +175,7 @@ def add_noun(commands: Any, name: str, summary: str) -> Any:
     """Add a command that has subcommands; without one it prints its help."""
     parser = commands.add_parser(name, help=summary, description=summary.capitalize() + ".")
     parser.set_defaults(run=lambda _: parser.print_help(), parser=parser)
-    add_logging(parser)
+    add_quiet(parser)
     return parser.add_subparsers(metavar="COMMAND")
 
 

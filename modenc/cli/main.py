@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 import modenc
-from modenc.cli.arguments import add_logging
+from modenc.cli.arguments import add_quiet
 from modenc.errors import ModencError
 
 COMMANDS = {
@@ -42,7 +42,7 @@ def build_parser(*called: str) -> argparse.ArgumentParser:
         prog="modenc", description="Multilingual sentence embeddings with adapters for each language."
     )
     parser.add_argument("--version", action="version", version=f"modenc {modenc.__version__}")
-    add_logging(parser)
+    add_quiet(parser)
     commands = parser.add_subparsers(metavar="COMMAND")
     for name, summary in COMMANDS.items():
         if name in called:
@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # slow down beside other busy processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     args = parse(list(sys.argv[1:] if argv is None else argv))
-    _set_up_logging(getattr(args, "log_level", "INFO"))
+    _set_up_logging(quiet=getattr(args, "quiet", False))
     try:
         return _run(args)
     except BrokenPipeError:  # it may come from writing an error message
@@ -106,10 +106,11 @@ def _run(args: argparse.Namespace) -> int:
         return 130
 
 
-def _set_up_logging(level: str) -> None:
+def _set_up_logging(*, quiet: bool) -> None:
+    level = logging.ERROR if quiet else logging.INFO
     logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
     logging.captureWarnings(True)
-    if level == "ERROR" or not sys.stderr.isatty():  # huggingface_hub reads this on import
+    if quiet or not sys.stderr.isatty():  # huggingface_hub reads this on import
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     # Without the line of Python source, which does not help users of a command.
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}"
