@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> None:
     dropped = {reason: counts[reason] for reason in REASONS if counts[reason]}
     reasons = ", ".join(f"{count:,} {REASONS[reason]}" for reason, count in dropped.items())
     read = f"read {counts['read']:,}, kept {counts['kept']:,}"
-    logger.info("%s: %s", args.output, f"{read} ({reasons})" if reasons else read)
+    logger.info("%s, by %s: %s", args.output, chain, f"{read} ({reasons})" if reasons else read)
     summary = {"output": str(args.output), "read": counts["read"], "kept": counts["kept"], "dropped": dropped}
     write(args, summary, f"{args.output}\t{counts['kept']}\n")
 
