@@ -1,4 +1,4 @@
-"""``modenc translate``: translate training text by machine to TSV, with a filter and a record of how."""
+"""``modenc translate``: translate training text by machine to TSV, with a filter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from modenc import __version__
 from modenc.cli.arguments import (
     add_command,
     add_option,
@@ -26,7 +25,6 @@ from modenc.data.formats import Row, file_format, read_file, text_in_column
 from modenc.data.text import one_line
 from modenc.errors import DataError, OptionError
 from modenc.languages import normalize_code
-from modenc.provenance import TranslationRecord, read_record, write_record
 from modenc.storage import disk_errors, sync, whole_file
 from modenc.texts import normalize
 from modenc.translation import Chain
@@ -46,7 +44,6 @@ def add_commands(commands: Any) -> None:
     add_shared(parser, "--output", help=text, type=str)
     text = "column to translate; may be repeated (default: text)"
     add_shared(parser, "--column", action="append", default=[], help=text)
-    add_option(parser, "--license", "NAME", "license of the text, such as CC-BY-SA-4.0", default="")
     text = "rows in a part, where the output is a folder"
     add_option(parser, "--part-size", "N", text, type=positive, default=10_000)
     add_shared(parser, "--json", help="print the summary as JSON")
@@ -80,11 +77,10 @@ def run(args: argparse.Namespace) -> None:
 
     For much text, let --output be a folder: each finished part is kept, and the same command goes on with the
     missing parts after an interruption. FILE gives the parts FILE-00000.tsv, FILE-00001.tsv, ...
-    PART.translation.json records the translator and the license of the text; recipes and cards use it.
 
     Examples:
         modenc translate -i stsb.tsv -o stsb.kk.tsv --source en --target kk \
-            --column sentence1 --column sentence2 --license CC-BY-SA-4.0
+            --column sentence1 --column sentence2
         modenc translate -i text.txt.gz -o pairs.tsv --source en --via tr --target az
         modenc translate -i nli.jsonl -o nli.kk/ --source en --target kk \
             --model facebook/nllb-200-distilled-600M --column anchor --column positive --column negative
@@ -135,7 +131,7 @@ def _settings(args: argparse.Namespace, chain: Chain) -> dict[str, Any]:
 def _translate_part(
     args: argparse.Namespace, chain: Chain, pair_filter: PairFilter, part: Part
 ) -> Counter[str]:
-    """Translate a part; it is written whole or not at all, with its record beside it.
+    """Translate a part; it is written whole or not at all.
 
     Returns:
         Numbers of rows: ``read``, ``kept``, and dropped ones by their reason, one of ``REASONS``.
@@ -158,25 +154,7 @@ def _translate_part(
                         stream.write(_line([output[name] for name in header]))
                     counts.update({"read": 1, reason or "kept": 1})
         sync(temporary)
-        # Before the output, so that the output always has a record.
-        write_record(part.path, _record(args, chain, path, counts))
     return counts
-
-
-def _record(args: argparse.Namespace, chain: Chain, path: Path, counts: dict[str, int]) -> TranslationRecord:
-    before = read_record(path)
-    return TranslationRecord(
-        translator=f"{before.translator}, then {chain}" if before else str(chain),
-        license=args.license or (before.license if before else ""),
-        text=path.name,
-        source=normalize_code(args.source),
-        target=normalize_code(args.target),
-        made_by=f"modenc {__version__}",
-        steps=[],
-        columns=_columns(args, path),
-        filters={"max_unknown": args.max_unknown, "check_language": args.language_check},
-        counts=dict(counts),
-    )
 
 
 def _is_plain(path: Path) -> bool:
