@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,14 +26,11 @@ from modenc.evaluation.bitext import (  # noqa: E402
     one_to_one,
 )
 from modenc.evaluation.evaluate import SystemLike, open_system  # noqa: E402
-from modenc.evaluation.retrieval import Vectors, unit  # noqa: E402
-from modenc.evaluation.systems import System  # noqa: E402
+from modenc.evaluation.retrieval import unit  # noqa: E402
 from modenc.languages import normalize_code  # noqa: E402
 from modenc.texts import normalize  # noqa: E402
 
 __all__ = ["Mined", "MinedPair", "mine"]
-
-_ENCODED_AT_ONCE = 4096
 
 
 class MinedPair(NamedTuple):
@@ -54,10 +51,6 @@ class Mined:
     """Least score of the pairs, given or chosen."""
     dev: MiningScores | None
     """Scores of the development pairs with this threshold, percent; None if it was given."""
-    read: tuple[int, int]
-    """Number of sentences in each text."""
-    distinct: tuple[int, int]
-    """Number of distinct sentences with letters in each text, which were compared."""
 
 
 def mine(
@@ -69,7 +62,6 @@ def mine(
     threshold: float | None = None,
     dev: Iterable[tuple[str, str]] | None = None,
     neighbors: int = NEIGHBORS,
-    progress: Callable[[int], object] = lambda sentences: None,
 ) -> Mined:
     """Find the sentences of two texts that translate each other.
 
@@ -89,7 +81,6 @@ def mine(
             sentence without a translation: give about as many of these as ``left`` and ``right`` have, since
             the threshold would otherwise be too low.
         neighbors: neighbors of each sentence, for candidates and margins.
-        progress: called with the number of newly encoded sentences.
 
     Returns:
         The pairs, the threshold, and the percentage of development pairs found.
@@ -114,7 +105,13 @@ def mine(
     if codes[0] == codes[1]:
         raise DataError(f"expected two languages, found {codes[0]} for both; give the language of each text")
     sides = [_Sentences(lang) for lang in codes]
-    read = (sides[0].add_all(left), sides[1].add_all(right))
+    for side, texts in zip(sides, (left, right), strict=True):
+        for text in texts:
+            side.add(text)
+        if not side.texts:
+            raise DataError(
+                f"{side.lang}: expected sentences to mine in, found none; give a text with sentences"
+            )
     own = (len(sides[0].texts), len(sides[1].texts))
     dev_rows = [(sides[0].add(pair[0]), sides[1].add(pair[1])) for pair in dev or ()]
     gold = {(row, match) for row, match in dev_rows if row is not None and match is not None}
@@ -124,7 +121,7 @@ def mine(
             "give some, or a threshold"
         )
     system = open_system(model)
-    vectors = [_encode(system, side, progress) for side in sides]
+    vectors = [unit(system.encode(side.texts, side.lang)) for side in sides]
     pairs = _best_matches(
         nearest_unit_vectors(vectors[0], vectors[1], neighbors),
         nearest_unit_vectors(vectors[1], vectors[0], neighbors),
@@ -138,7 +135,7 @@ def mine(
     found = found.select(found.scores >= threshold)
     rows = zip(found.left.tolist(), found.right.tolist(), found.scores.tolist(), strict=True)
     mined = [MinedPair(sides[0].texts[row], sides[1].texts[match], score) for row, match, score in rows]
-    return Mined(mined, threshold, scores, read, own)
+    return Mined(mined, threshold, scores)
 
 
 class _Sentences:
@@ -158,28 +155,6 @@ class _Sentences:
         if row == len(self.texts):
             self.texts.append(text)
         return row
-
-    def add_all(self, texts: Iterable[str]) -> int:
-        """Add texts, at least one of which has a letter or digit; returns their number."""
-        count = 0
-        for text in texts:
-            self.add(text)
-            count += 1
-        if not self.texts:
-            raise DataError(
-                f"{self.lang}: expected sentences to mine in, found none; give a text with sentences"
-            )
-        return count
-
-
-def _encode(system: System, side: _Sentences, progress: Callable[[int], object]) -> Vectors:
-    """Encode a side's sentences to vectors of length 1 [n, hidden]."""
-    blocks = []
-    for start in range(0, len(side.texts), _ENCODED_AT_ONCE):
-        texts = side.texts[start : start + _ENCODED_AT_ONCE]
-        blocks.append(unit(system.encode(texts, side.lang)))
-        progress(len(texts))
-    return np.concatenate(blocks)
 
 
 def _best_matches(forward: Neighbors, backward: Neighbors) -> RowPairs:

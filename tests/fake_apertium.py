@@ -2,7 +2,7 @@
 """Stands in for the program ``apertium``: the same options, and words that go wrong.
 
 A sentence comes back with each word in capitals, but for these: ``crash`` ends the program, as if one of its
-pipeline crashed, ``blorf`` is unknown, ``bank`` has alternatives. The mode spa-eng puts a word in front,
+pipeline crashed, ``blorf`` is unknown. The mode spa-eng puts a word in front,
 which makes it no copy. A log beside the script has a line for each start.
 """
 
@@ -20,7 +20,7 @@ MODES = [
     "bad-bad",
     "eng-kaz-tagger",
 ]
-WORDS = {"blorf": "*blorf", "bank": "BANK/SHORE", "gen": "#gen", "bil": "@bil"}
+WORDS = {"blorf": "*blorf", "gen": "#gen", "bil": "@bil"}
 
 
 def translated(sentence: str) -> str:
@@ -29,9 +29,6 @@ def translated(sentence: str) -> str:
 
 def main(words: list[str]) -> int:
     folder = words[words.index("-d") + 1] if "-d" in words else None
-    if "-V" in words:
-        print("Apertium 9.8.7")
-        return 0
     if "-l" in words:
         modes = MODES if folder is None else [path.stem for path in Path(folder, "modes").iterdir()]
         print("\n".join(f"  {mode}" for mode in modes))

@@ -1,6 +1,6 @@
 """Licenses of all that users install: writes ``docs/licenses.md``, or compares it (``--check``).
 
-Run by ``make audit``, which installs pip-licenses; not among the tests, since new releases reword theirs.
+Run by ``make audit``, which installs pip-licenses.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ TABLE = Path(__file__).resolve().parents[1] / "docs" / "licenses.md"
 _HEAD = """# Licenses of dependencies
 
 What `pip install modenc[{extras}]` brings, as its metadata says (`python tests/licenses.py` writes this
-table, `make audit` compares it). All in it may be used beside modenc's own Apache-2.0, in products too; a
-test refuses others, and what `uv.lock` has and this page lacks.
+table, `make audit` compares it). All in it may be used beside modenc's own Apache-2.0, in products too.
 
 | package | license |
 | --- | --- |

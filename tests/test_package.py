@@ -34,25 +34,6 @@ def base_install(tmp_path_factory):
     return folder
 
 
-def test_importing_modenc_does_nothing_else():
-    code = (
-        "import os, sys; before = dict(os.environ); import modenc; dir(modenc); modenc.__version__; "
-        "assert os.environ == before; assert not {'torch', 'transformers', 'numpy'} & set(sys.modules)"
-    )
-    assert run_python(code) == ""
-
-
-def test_every_public_name_exists_and_is_sorted():
-    pytest.importorskip("peft", reason="the training half is not installed")
-    pytest.importorskip("faiss", reason="the extra eval is not installed")
-    import modenc
-
-    assert modenc.__all__ == sorted(modenc.__all__)
-    assert all(getattr(modenc, name).__doc__ for name in modenc.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        modenc.nothing  # noqa: B018
-
-
 @pytest.mark.slow
 def test_encoding_needs_nothing_of_the_train_extra(base_install, tiny_hub, tmp_path):
     code = (

@@ -17,9 +17,6 @@ from transformers import (
     MarianMTModel,
     MarianTokenizer,
     NllbTokenizerFast,
-    T5Config,
-    T5ForConditionalGeneration,
-    T5TokenizerFast,
 )
 
 _PIECES = 160
@@ -76,35 +73,10 @@ def _m2m100(size: int) -> M2M100ForConditionalGeneration:
     return M2M100ForConditionalGeneration(M2M100Config(vocab_size=size, decoder_start_token_id=2, **_SIZES))
 
 
-def save_tiny_madlad(folder: Path) -> Path:
-    """Without special tokens of T5's own (``extra_ids``), as MADLAD's."""
-    tokenizer = T5TokenizerFast(
-        tokenizer_file=_plain(folder),
-        extra_ids=0,
-        additional_special_tokens=["<2kk>", "<2az>"],
-        model_max_length=32,
-    )
-    torch.manual_seed(4)
-    config = T5Config(
-        vocab_size=len(tokenizer),
-        d_model=16,
-        d_kv=8,
-        d_ff=32,
-        num_layers=1,
-        num_heads=2,
-        pad_token_id=1,
-        eos_token_id=2,
-        decoder_start_token_id=1,
-        tie_word_embeddings=False,
-        initializer_factor=4.0,
-    )
-    return tiny_models.save(T5ForConditionalGeneration(config), tokenizer, folder)
-
-
-def save_tiny_marian(folder: Path, tags: tuple[str, ...] = (">>kaz<<", ">>aze_Latn<<")) -> Path:
+def save_tiny_marian(folder: Path) -> Path:
     pieces = _pieces(folder / "made", "spm")
     names = sentencepiece.SentencePieceProcessor(str(pieces))
-    words = ["</s>", "<unk>", *(names.id_to_piece(i) for i in range(3, _PIECES)), *tags, "<pad>"]
+    words = ["</s>", "<unk>", *(names.id_to_piece(i) for i in range(3, _PIECES)), "<pad>"]
     vocabulary = folder / "made" / "vocab.json"
     vocabulary.write_text(json.dumps({word: place for place, word in enumerate(words)}))
     tokenizer = MarianTokenizer(str(pieces), str(pieces), str(vocabulary), model_max_length=32)

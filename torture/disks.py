@@ -201,7 +201,7 @@ def _modenc(words: Sequence[object], *, check: bool = False) -> _Ended:
     errors = io.StringIO()
     with redirect_stdout(io.StringIO()), redirect_stderr(errors):
         try:
-            code = main(["--log-level", "ERROR", *map(str, words)])
+            code = main(["--quiet", *map(str, words)])
         except Exception:  # the promise is that none comes
             code = 1
             traceback.print_exc()

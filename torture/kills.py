@@ -158,7 +158,7 @@ def encoding(folder: Path, tries: int, *, texts: int = 20000, seed: int = 0) -> 
     written: dict[Path, int] = {}
 
     def parts() -> set[Path]:
-        return set(output.glob("part-*.parquet"))
+        return set(output.glob("[!.]*.parquet"))
 
     def state() -> list[str]:
         failures = []
@@ -279,7 +279,7 @@ def _kill_often(
 
 def modenc_command(*words: object) -> list[str]:
     """What runs a command in a process of its own."""
-    return [sys.executable, "-m", "modenc.cli", "--log-level", "ERROR", *map(str, words)]
+    return [sys.executable, "-m", "modenc.cli", "--quiet", *map(str, words)]
 
 
 def _run(command: list[str]) -> float:

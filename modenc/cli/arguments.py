@@ -5,16 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import re
 import sys
 import textwrap
-import warnings
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
-
-from modenc.suggest import closest_match
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,16 +22,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AUTO = "auto"
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser that suggests the choice that was probably meant."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print usage and ``message``, and exit with code 2."""
-        wrong = re.search(r"invalid choice: '(.+)' \(choose from (.+)\)", message)
-        meant = closest_match(wrong[1], re.findall(r"[\w-]+", wrong[2])) if wrong else None
-        super().error(f"{message}; did you mean {meant!r}?" if meant else message)
 
 
 def bounded(kind: type[int] | type[float], least: float, most: float) -> Callable[[str], float]:
@@ -156,33 +142,27 @@ def on_cluster(args: argparse.Namespace) -> bool:
     return bool(args.on)
 
 
-def add_logging(parser: Any) -> None:
-    """Add ``--log-level`` and ``--quiet``."""
-    group = parser.add_mutually_exclusive_group()
-    level = {"choices": ("DEBUG", "INFO", "WARNING", "ERROR"), "type": str.upper}
-    quiet = {"dest": "log_level", "action": "store_const", "const": "ERROR"}
+def add_quiet(parser: Any) -> None:
+    """Add ``--quiet``."""
     # A default would replace a value given before the command's name.
-    add_option(
-        group, "--log-level", None, "log verbosity (default: INFO)", default=argparse.SUPPRESS, **level
-    )
-    add_option(
-        group, "--quiet", None, "log errors only, show no progress", default=argparse.SUPPRESS, **quiet
-    )
+    add_option(parser, "--quiet", None, "log errors only, show no progress", default=argparse.SUPPRESS)
 
 
-def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int | None]) -> Parser:
+def add_command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int | None]
+) -> argparse.ArgumentParser:
     """Add the parser of a command, with the options of all commands; ``run``'s docstring is its help."""
     summary, _, text = (run.__doc__ or "").partition("\n")
     description, _, examples = textwrap.dedent(text).partition("Examples:\n")
-    parser: Parser = commands.add_parser(
+    parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=summary[:1].lower() + summary[1:].removesuffix("."),
         description=description.strip("\n"),
         epilog=f"examples:\n{examples}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=run, parser=parser, cut=0)
-    add_logging(parser)
+    parser.set_defaults(run=run, parser=parser)
+    add_quiet(parser)
     return parser
 
 
@@ -190,7 +170,7 @@ def add_noun(commands: Any, name: str, summary: str) -> Any:
     """Add a command that has subcommands; without one it prints its help."""
     parser = commands.add_parser(name, help=summary, description=summary.capitalize() + ".")
     parser.set_defaults(run=lambda _: parser.print_help(), parser=parser)
-    add_logging(parser)
+    add_quiet(parser)
     return parser.add_subparsers(metavar="COMMAND")
 
 
@@ -232,34 +212,17 @@ def encode_texts(
 ) -> tuple[NDArray[np.float32], list[str]]:
     """Encode texts according to a command's arguments, and to ``options`` of ``ModularEncoder.encode``.
 
-    ``langs`` replaces ``--lang``. Texts that are truncated are counted in ``args.cut``, instead of a warning
-    for each batch.
+    ``langs`` replaces ``--lang``.
 
     Returns:
         Vectors [texts, width], and for each text the code of the language whose modules encoded it.
     """
-    from modenc.errors import TextsCutWarning
-
     # Languages are chosen here, since ``encode`` does not return them.
     tagged = encoder.route(texts, given_language(args) if langs is None else langs)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TextsCutWarning)
-        vectors = encoder.encode(
-            tagged, align=args.align, batch_size=args.batch_size, show_progress_bar=False, **options
-        )
-    args.cut += sum(text.tokens.cut for text in tagged if text.tokens is not None)
+    vectors = encoder.encode(
+        tagged, align=args.align, batch_size=args.batch_size, show_progress_bar=False, **options
+    )
     return vectors, [text.lang for text in tagged]
-
-
-def report_cuts(args: argparse.Namespace, encoder: ModularEncoder) -> None:
-    """Log how many of the texts that :func:`encode_texts` was given were truncated."""
-    if args.cut:
-        logger.info(
-            "%d of the texts encoded in this run were longer than %d tokens and were cut; split them into "
-            "shorter texts to encode all of their content",
-            args.cut,
-            encoder.max_seq_length,
-        )
 
 
 def open_hub(args: argparse.Namespace) -> Hub:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 import modenc
-from modenc.cli.arguments import Parser, add_logging
+from modenc.cli.arguments import add_quiet
 from modenc.errors import ModencError
 
 COMMANDS = {
@@ -29,9 +29,6 @@ COMMANDS = {
     "translate": "translate training text by machine",
 }
 
-_RESUMED = ("train", "encode", "translate")
-"""Commands that keep what is finished when they are interrupted."""
-
 _NOISY = {
     **dict.fromkeys(("accelerate", "httpx", "urllib3", "filelock", "fsspec"), logging.WARNING),
     **dict.fromkeys(("sentence_transformers", "datasets", "faiss", "uvicorn"), logging.WARNING),
@@ -39,13 +36,13 @@ _NOISY = {
 }
 
 
-def build_parser(*called: str) -> Parser:
+def build_parser(*called: str) -> argparse.ArgumentParser:
     """Build the parser of ``modenc``, with options only for the commands in ``called``."""
-    parser = Parser(
+    parser = argparse.ArgumentParser(
         prog="modenc", description="Multilingual sentence embeddings with adapters for each language."
     )
     parser.add_argument("--version", action="version", version=f"modenc {modenc.__version__}")
-    add_logging(parser)
+    add_quiet(parser)
     commands = parser.add_subparsers(metavar="COMMAND")
     for name, summary in COMMANDS.items():
         if name in called:
@@ -78,12 +75,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 success, 1 a check failed, 2 an error.
     """
-    _prepare_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # characters that it cannot encode are escaped
+        sys.stdout.reconfigure(errors="backslashreplace")
     # Read when torch is imported, which no command's options need. Threads that spin while they wait would
     # slow down beside other busy processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     args = parse(list(sys.argv[1:] if argv is None else argv))
-    _set_up_logging(getattr(args, "log_level", "INFO"))
+    _set_up_logging(quiet=getattr(args, "quiet", False))
     try:
         return _run(args)
     except BrokenPipeError:  # it may come from writing an error message
@@ -104,27 +102,15 @@ def _run(args: argparse.Namespace) -> int:
         sys.stderr.write(f"{args.parser.prog}: {error}\n")
         return 2
     except KeyboardInterrupt:
-        command = args.parser.prog
-        resumes = command.split()[-1] in _RESUMED and str(getattr(args, "output", "")) != "-"
-        kept = "; the same command resumes from what is finished" if resumes else ""
-        sys.stderr.write(f"{command}: interrupted{kept}\n")
+        sys.stderr.write(f"{args.parser.prog}: interrupted\n")
         return 130
 
 
-def _prepare_streams() -> None:
-    """Escape characters that standard output cannot encode, and replace closed streams."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            null = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
-            setattr(sys, name, null)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
-
-
-def _set_up_logging(level: str) -> None:
+def _set_up_logging(*, quiet: bool) -> None:
+    level = logging.ERROR if quiet else logging.INFO
     logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
     logging.captureWarnings(True)
-    if level == "ERROR" or not sys.stderr.isatty():  # huggingface_hub reads this on import
+    if quiet or not sys.stderr.isatty():  # huggingface_hub reads this on import
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     # Without the line of Python source, which does not help users of a command.
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}"

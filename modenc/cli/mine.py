@@ -17,10 +17,9 @@ from modenc.cli.arguments import (
     bounded,
     open_encoder,
     positive,
-    progress_bar,
     write,
 )
-from modenc.cli.text_io import STDIN, check_output, has_columns, read_texts
+from modenc.cli.text_io import check_output, read_texts
 from modenc.errors import DataError, OptionError
 from modenc.extras import require_extra
 from modenc.storage import disk_errors, write_atomically
@@ -81,17 +80,15 @@ def run(args: argparse.Namespace) -> None:
     from modenc.mining import mine
 
     left, right = (read_texts(source, column) for source, column in zip(args.input, columns, strict=True))
-    with progress_bar(" sentences") as bar:
-        mined = mine(
-            left,
-            right,
-            ModularSystem(encoder, align=args.align, batch_size=args.batch_size),
-            (args.lang[0], args.lang[1]),
-            threshold=args.threshold,
-            dev=dev,
-            neighbors=args.neighbors,
-            progress=bar.update,
-        )
+    mined = mine(
+        left,
+        right,
+        ModularSystem(encoder, align=args.align, batch_size=args.batch_size),
+        (args.lang[0], args.lang[1]),
+        threshold=args.threshold,
+        dev=dev,
+        neighbors=args.neighbors,
+    )
     rows = [(*args.lang, "score"), *((pair.left, pair.right, f"{pair.score:.4f}") for pair in mined.pairs)]
     with disk_errors(args.output, "nothing was written"):
         write_atomically(args.output, "".join("\t".join(row) + "\n" for row in rows))
@@ -107,8 +104,6 @@ def _report(args: argparse.Namespace, mined: Mined) -> None:
         "pairs": len(mined.pairs),
         "threshold": mined.threshold,
         "dev": dev and asdict(dev),
-        "read": mined.read,
-        "distinct": mined.distinct,
     }
     write(args, summary, f"{args.output}\t{len(mined.pairs)}\n")
 
@@ -124,19 +119,11 @@ def _checked(args: argparse.Namespace) -> list[str]:
     if len(columns) > 2:
         raise OptionError(f"--column: expected one, or one for each --input, found {len(columns)}")
     args.lang = [normalize_code(code) for code in args.lang]
-    if args.lang[0] == args.lang[1]:
-        raise OptionError(f"--lang: expected two languages, found {args.lang[0]} for both")
-    columns = columns * 2 if len(columns) == 1 else columns
-    same = args.input[0] == args.input[1]
-    if same and (columns[0] == columns[1] or not has_columns(args.input[0])):
-        raise OptionError(f"--input: expected two texts, found {args.input[0]} for both; name another")
     if args.output.suffix != ".tsv":
         raise DataError(f"{args.output}: expected a name ending in .tsv; rename it")
     for source in [*args.input, *([args.dev] if args.dev else [])]:
-        check_output(args.output, source)
-        if source != STDIN and not Path(source).is_file():
-            next(read_texts(str(source)), None)  # raises an error that says what is there instead
-    return columns
+        check_output(args.output, str(source))
+    return columns * 2 if len(columns) == 1 else columns
 
 
 def _dev_pairs(path: Path, langs: list[str]) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,12 +15,14 @@ from typing import Any
 
 from modenc.cli.text_io import STDIN, check_output, source_files
 from modenc.errors import DataError, OptionError
-from modenc.storage import disk_errors, exclusive_lock
+from modenc.storage import disk_errors, exclusive_lock, write_atomically
 
 logger = logging.getLogger(__name__)
 
 KEPT = "what was finished before is kept"
 """Part of error messages about failures to write."""
+RECORD = ".modenc.json"
+"""File in an output folder with the settings that its parts were made with."""
 
 
 @dataclass(frozen=True)
@@ -33,61 +36,41 @@ class Part:
     """First row, from 0."""
     rows: int | None
     """Number of rows; None: all of standard input."""
-    made_of: dict[str, Any]
-    """What a rerun compares: the rows, the state of the files before they were counted, and settings."""
 
-    def input(self) -> dict[str, Any]:
-        """Return what :attr:`made_of` has under ``input``, as the files are now."""
-        return _input(_states(self.files), self.first, self.rows)
-
-    def difference(self, found: Mapping[str, Any]) -> str:
-        """Say in a message what differs from :attr:`made_of`; nothing if nothing does."""
-        pairs = ((name, found.get(name), value) for name, value in self.made_of.items())
-        return ", ".join(
-            f"{name} {short_repr(there)} instead of {short_repr(value)}"
-            for name, there, value in pairs
-            if there != value
-        )
+    def is_done(self) -> bool:
+        """Say whether the part is there, and not older than its input."""
+        newest = max(Path(file).stat().st_mtime for file in self.files)
+        return self.path.is_file() and self.path.stat().st_mtime >= newest
 
 
-def check_place(args: argparse.Namespace, endings: tuple[str, ...], part_size: int) -> None:
-    """Check the output before hours of work; sets ``output``, ``in_parts``, and ``part_size`` if it is None.
+def check_place(args: argparse.Namespace, endings: tuple[str, ...]) -> None:
+    """Check the output before hours of work; sets ``output`` and ``in_parts``.
 
     Raises:
         DataError: the output cannot be written, or is the input.
-        OptionError: an option is given that changes nothing.
+        OptionError: standard input is to be written to a folder.
     """
-    word, source, output = args.output, Path(args.input), Path(args.output)
+    word, output = args.output, Path(args.output)
     args.output = output
     args.in_parts = output.is_dir() or word.endswith(("/", os.sep)) or not output.suffix
-    if not args.in_parts:
-        if not output.name.endswith(endings):
-            raise DataError(
-                f"{output}: expected an output ending in {' or '.join(endings)}, or a folder, found "
-                f"{output.suffix!r}; rename it, or add / for a folder"
-            )
-        check_output(output, args.input)
-    elif args.input == STDIN:
+    if args.in_parts and args.input == STDIN:
         raise OptionError(
             f"--output {output}: expected a file or folder for --input, found -, which a rerun cannot read; "
             f"write to {' or '.join(endings)}"
         )
-    elif output.exists() and not output.is_dir():
-        raise DataError(f"{output}: expected a folder, found a file; choose another name")
-    elif not output.absolute().parent.is_dir():
-        raise DataError(f"{output.parent}: no such folder; make it, or write the output elsewhere")
-    elif output.resolve() == (source if source.is_dir() else source.parent).resolve():
-        raise DataError(f"{output}: expected another folder than the input's; write the output elsewhere")
-    if args.part_size and (source.is_dir() or not args.in_parts):
-        raise OptionError("--part-size: expected a file for --input and a folder for --output; leave it out")
-    args.part_size = args.part_size or part_size
+    if not args.in_parts and output.suffix not in endings:
+        raise DataError(
+            f"{output}: expected an output ending in {' or '.join(endings)}, or a folder, found "
+            f"{output.suffix!r}; rename it, or add / for a folder"
+        )
+    check_output(output, args.input)
 
 
 def list_parts(args: argparse.Namespace, ending: str, count: Callable[[str], int]) -> list[Part]:
     """List the output files; all rows are read, so that faults are found before hours of work.
 
-    A single output file is made of all input files. In an output folder there is a part for each file of an
-    input folder, or for each ``--part-size`` rows of an input file.
+    A single output file is made of all input files. An output folder has for each input file a part for each
+    ``--part-size`` rows.
 
     Args:
         args: the command's arguments, checked by :func:`check_place`.
@@ -95,50 +78,32 @@ def list_parts(args: argparse.Namespace, ending: str, count: Callable[[str], int
         count: checks the rows of a file; returns their number.
 
     Raises:
-        DataError: a file cannot be read, or a part would have two files.
+        DataError: a file cannot be read.
     """
-    files, is_folder = source_files(args.input), Path(args.input).is_dir()
+    files = source_files(args.input)
     if not args.in_parts:
-        states = _states(files)
-        rows = None if args.input == STDIN else sum(map(count, files))
-        return [Part(args.output, files, 0, rows, {"input": _input(states, 0, rows)})]
-    parts: dict[Path, Part] = {}
+        return [Part(args.output, files, 0, None if args.input == STDIN else sum(map(count, files)))]
+    parts = []
     for file in files:
-        states, rows = _states([file]), count(file)
-        size = max(1, rows) if is_folder else args.part_size
-        for number, first in enumerate(range(0, max(1, rows), size)):
-            name = Path(file).name.removesuffix(ending) if is_folder else f"part-{number:05}"
-            path = args.output / f"{name}{ending}"
-            if path in parts:
-                raise DataError(f"{args.input}: expected one file for {path.name}, found two; rename one")
-            own = min(size, rows - first)
-            parts[path] = Part(path, [file], first, own, {"input": _input(states, first, own)})
-    return list(parts.values())
-
-
-def _states(files: Sequence[str]) -> dict[str, list[int]]:
-    found = {path.name: path.stat() for path in map(Path, files) if path.is_file()}
-    return {name: [one.st_size, one.st_mtime_ns] for name, one in found.items()}
-
-
-def _input(states: dict[str, list[int]], first: int, rows: int | None) -> dict[str, Any]:
-    return {"files": states, "rows": [first, rows]}
+        rows = count(file)
+        for number, first in enumerate(range(0, max(1, rows), args.part_size)):
+            path = args.output / f"{Path(file).name}-{number:05}{ending}"
+            parts.append(Part(path, [file], first, min(args.part_size, rows - first)))
+    return parts
 
 
 @contextmanager
-def missing_parts(
-    folder: Path, parts: Sequence[Part], made_of: Callable[[Path], Mapping[str, Any]]
-) -> Iterator[list[Part]]:
-    """Lock a folder, remove what a killed process left there, and yield the parts that are not there yet.
+def missing_parts(folder: Path, parts: Sequence[Part], settings: Mapping[str, Any]) -> Iterator[list[Part]]:
+    """Lock a folder, remove what a killed process left there, and yield the parts that are to be made.
 
     Args:
         folder: the output folder; it is made if it is missing.
         parts: its parts, one or more.
-        made_of: reads what a file there was made of; nothing if it is no part.
+        settings: what the parts depend on besides their input, as JSON can hold it.
 
     Raises:
-        DataError: another process writes the folder, or it has other files with the parts' ending, or a part
-            that was made of anything else.
+        DataError: another process writes the folder, it has other files with the parts' ending, or its parts
+            were made with other settings.
         StorageError: the disk is full or read-only.
     """
     ending = parts[0].path.suffix
@@ -147,20 +112,32 @@ def missing_parts(
         for leftover in folder.glob(f".*.tmp-*{ending}"):
             leftover.unlink(missing_ok=True)
         found = {path for path in folder.glob(f"*{ending}") if path.name[0] not in "._"}
-        for part in parts:
-            if part.path in found:
-                made = made_of(part.path)
-                difference = part.difference(made) if made else "a file that modenc did not write"
-                if difference:
-                    raise DataError(
-                        f"{part.path}: expected a part of the present input, modules and settings, found "
-                        f"{difference}; write to another folder, or delete the parts to make them again"
-                    )
         if others := sorted(path.name for path in found - {part.path for part in parts}):
             raise DataError(
                 f"{folder}: expected {ending} files of the present input, found {len(others)} others "
                 f"({', '.join(others[:3])}); move them away, or write to another folder"
             )
-        missing = [part for part in parts if part.path not in found]
+        if found:
+            _check_settings(folder, settings)
+        else:
+            write_atomically(folder / RECORD, json.dumps(settings, indent=1) + "\n")
+        missing = [part for part in parts if not part.is_done()]
         logger.info("%s: %d of %d parts are done", folder, len(parts) - len(missing), len(parts))
         yield missing
+
+
+def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    try:
+        found = dict(json.loads((folder / RECORD).read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError):
+        found = {}
+    differences = [
+        f"{name} {short_repr(found.get(name))} instead of {short_repr(value)}"
+        for name, value in settings.items()
+        if found.get(name) != value
+    ]
+    if differences:
+        raise DataError(
+            f"{folder}: expected parts of the present settings, found {', '.join(differences)}; write to "
+            "another folder, or delete the parts to make them again"
+        )

@@ -16,7 +16,6 @@ from modenc.cli.arguments import (
     encode_texts,
     open_encoder,
     positive,
-    report_cuts,
     write,
 )
 from modenc.cli.text_io import LINES_AT_ONCE, read_texts
@@ -67,7 +66,6 @@ def run(args: argparse.Namespace) -> None:
         first += len(texts)
     if not best:
         raise DataError(f"{args.input}: expected lines to search, found none; give a file with texts")
-    report_cuts(args, encoder)
     for score, _, text, code in best:
         line = f"{score:.3f}\t{code}\t{one_line(text)}\n"
         write(args, {"score": score, "language": code, "text": text}, line)

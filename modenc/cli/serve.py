@@ -8,11 +8,7 @@ import os
 import signal
 import socket
 import warnings
-from collections.abc import Callable
-from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import (
@@ -23,12 +19,10 @@ from modenc.cli.arguments import (
     bounded,
     open_encoder,
     open_hub,
-    positive,
 )
 
 if TYPE_CHECKING:
     from modenc.encoder import ModularEncoder
-    from modenc.serving.settings import ServeSettings
 
 logger = logging.getLogger(__name__)
 
@@ -49,20 +43,13 @@ def add_commands(commands: Any) -> None:
     add_option(parser, "--name", "NAME", "what requests call the hub (default: the last part of its name)")
     add_option(parser, "--preload", "CODE,…|all", "languages to load before the first request")
     add_shared(parser, "--batch-size", default=64)
-    text = "milliseconds that a text waits for others to share its batch while nothing else is computed"
-    add_option(parser, "--window", "MS", text, type=bounded(float, 0, 60_000), default=2.0)
-    text = "texts that may wait; with more, requests are refused (429)"
-    add_option(parser, "--max-waiting", "N", text, type=positive, default=4096)
-    add_option(parser, "--max-texts", "N", "most texts of a request", type=positive, default=2048)
-    add_option(parser, "--max-characters", "N", "most characters of a text", type=positive, default=100_000)
-    add_option(parser, "--max-body", "BYTES", "most bytes of a request", type=positive, default=8_000_000)
 
 
 def run(args: argparse.Namespace) -> None:
     """Serve embeddings over HTTP.
 
     Answers POST /v1/embeddings and GET /v1/models as OpenAI's API does, with the fields lang, align,
-    normalize and input_type, too. At / is a page to try it; /health, /ready and /metrics (Prometheus) are for
+    normalize and input_type, too. At / is a page to try it; /health and /metrics (Prometheus) are for
     operators. If the environment variable MODENC_API_KEYS holds keys, separated by commas, requests need
     one of them. SIGTERM stops the server after it has answered what it took.
 
@@ -71,31 +58,36 @@ def run(args: argparse.Namespace) -> None:
         MODENC_API_KEYS=one,two modenc serve --hub adapters_hub/me5-small --host 0.0.0.0 --preload all
     """
     hub = open_hub(args)
-    settings = serve_settings(args, os.environ.pop(KEYS, ""))  # no process that this one starts inherits them
-    if not settings.key_digests and args.host not in _LOCAL:
+    digests = key_digests(os.environ.pop(KEYS, ""))  # no process that this one starts inherits them
+    import uvicorn
+
+    from modenc.serving.app import make_app
+
+    if not digests and args.host not in _LOCAL:
         logger.warning("no keys in %s: whoever reaches the server at %s is served", KEYS, args.host)
     family = socket.AF_INET6 if ":" in args.host else socket.AF_INET
+    # Before the minutes that the encoder may take, so that a port in use is said at once.
     with socket.create_server((args.host, args.port), family=family, backlog=2048) as listening:
+        app = make_app(open_served(args), served_name(args), args.batch_size, digests)
         where = f"http://{f'[{args.host}]' if ':' in args.host else args.host}:{listening.getsockname()[1]}"
-        logger.info("%s of %s: %s", settings.name, hub.path, where)
-        _serve(partial(open_served, args), settings, listening)
+        logger.info("%s of %s: %s", served_name(args), hub.path, where)
+        # At its end uvicorn sends itself the signal again, for the handler before it; all is done by then.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+        # Requests are counted in the metrics; an access log would be mostly noise.
+        uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False)).run(sockets=[listening])
 
 
-def serve_settings(args: argparse.Namespace, keys: str) -> ServeSettings:
-    """Make the settings that the arguments describe, with API keys that are separated by commas.
+def key_digests(keys: str) -> list[bytes]:
+    """Hash API keys that are separated by commas."""
+    from modenc.serving.app import digest
 
-    Raises:
-        OptionError: they do not fit together, or a key is none.
-    """
-    from modenc.serving.settings import ServeSettings, key_digests
+    return [digest(key.strip()) for key in keys.split(",") if key.strip()]
 
-    limits = ("batch_size", "max_waiting", "max_texts", "max_characters", "max_body")
-    return ServeSettings(
-        args.name or Path(args.hub).resolve().name,
-        window=args.window / 1000,
-        key_digests=key_digests(keys),
-        **{name: getattr(args, name) for name in limits},
-    )
+
+def served_name(args: argparse.Namespace) -> str:
+    """Return what requests call the hub."""
+    return str(args.name or Path(args.hub).resolve().name)
 
 
 def open_served(args: argparse.Namespace) -> ModularEncoder:
@@ -112,44 +104,4 @@ def open_served(args: argparse.Namespace) -> ModularEncoder:
         encoder.load(encoder.languages if args.preload == "all" else args.preload.split(","))
     # The first text makes what later ones only use.
     encoder.encode(["1"], show_progress_bar=False)
-    logger.info("ready: %s", ", ".join(encoder.languages))
     return encoder
-
-
-def _serve(
-    open_encoder: Callable[[], ModularEncoder], settings: ServeSettings, listening: socket.socket
-) -> None:
-    """Serve until SIGTERM or SIGINT; accepted requests are answered first.
-
-    The encoder is opened in the thread that encodes, while the server already answers ``/health``.
-    """
-    import uvicorn
-
-    from modenc.serving.app import make_app
-    from modenc.serving.batcher import Batcher
-    from modenc.serving.metrics import Metrics
-
-    metrics = Metrics()
-    batcher = Batcher(open_encoder, settings, metrics)
-
-    class Server(uvicorn.Server):
-        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            # Its lock may be held by this very thread, which is why a condition's lock is a reentrant one.
-            batcher.drain()
-            super().handle_exit(sig, frame)
-
-    # Requests are counted in the metrics; an access log would be mostly noise.
-    app = make_app(batcher, settings, metrics)
-    server = Server(
-        uvicorn.Config(app, log_config=None, access_log=False, server_header=False, timeout_keep_alive=30)
-    )
-
-    def end_on_failure(opened: Future[ModularEncoder]) -> None:
-        server.should_exit = server.should_exit or opened.exception() is not None
-
-    batcher.opened.add_done_callback(end_on_failure)
-    # At its end uvicorn sends itself the signal again, for the handler before it; all is done by then.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
-    server.run(sockets=[listening])
-    batcher.opened.result()  # raises its error

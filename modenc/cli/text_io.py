@@ -37,8 +37,6 @@ def read_texts(
             (null, a number).
     """
     if source == STDIN:
-        if sys.stdin is None:
-            raise DataError("standard input is closed; give a file instead")
         texts = read_lines(sys.stdin.buffer, "standard input")
     else:
         path, column = Path(source), column if has_columns(source) else "text"
@@ -54,18 +52,13 @@ def source_files(source: str) -> list[str]:
     Whatever has a name that starts with ``.`` or ``_`` is left out; other tools use such names for markers.
 
     Raises:
-        DataError: the folder has no files, or something else in it: a folder, a broken link, a pipe.
+        DataError: the folder has no files, or something else in it, such as a folder.
     """
     if source == STDIN or not Path(source).is_dir():
         return [source]
     found = sorted(path for path in Path(source).iterdir() if path.name[0] not in "._")
-    for path in found:
-        if not path.is_file():
-            kind = "a folder" if path.is_dir() else "a pipe or device" if path.exists() else "a broken link"
-            raise DataError(
-                f"{path}: expected a file of texts, found {kind}; move it away, or begin its name with _, "
-                "which leaves it out (subfolders are not read: encode each by itself)"
-            )
+    if others := [path for path in found if not path.is_file()]:
+        raise DataError(f"{others[0]}: expected a file of texts; move it away, or begin its name with _")
     if not found:
         raise DataError(f"{source}: expected a folder with files of texts, found none; name another")
     return [str(path) for path in found]
@@ -76,17 +69,14 @@ def has_columns(source: str) -> bool:
     return source != STDIN and not (Path(source).is_file() and file_format(Path(source)) == ".txt")
 
 
-def check_output(output: Path, source: str | Path) -> None:
+def check_output(output: Path, source: str) -> None:
     """Check that an output can be written, before hours of work.
 
     Raises:
-        DataError: the output's folder does not exist, or the output is a folder, the source or inside it.
+        DataError: the output's folder does not exist, or the output is the source or inside it.
     """
-    if output.exists() and Path(source).exists() and output.samefile(source):
-        raise DataError(f"{output}: expected another file than the input; choose another name")
     if not output.absolute().parent.is_dir():
         raise DataError(f"{output.parent}: no such folder; make it, or write the output elsewhere")
-    if Path(source).is_dir() and output.absolute().parent.resolve() == Path(source).resolve():
-        raise DataError(f"{output}: expected an output outside of the input's folder; write it elsewhere")
-    if output.is_dir():
-        raise DataError(f"{output}: expected a file's name, found a folder; choose another name")
+    place = output.resolve()
+    if Path(source).resolve() in (place, place.parent):
+        raise DataError(f"{output}: expected an output outside of the input; write it elsewhere")

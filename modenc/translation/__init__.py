@@ -1,10 +1,10 @@
-"""Machine translation of training text: steps of engines in chains, filters, and translation of files."""
+"""Machine translation of training text: steps of engines in chains, and filters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -16,20 +16,17 @@ class Translation:
     unknown: float = 0.0
     """Share of words that the engine marked as unknown, 0 to 1."""
     failed: bool = False
-    """Whether the engine failed on this text."""
-    cut: bool = False
-    """Whether the source was truncated to the model's maximum length."""
+    """Whether the engine failed on this text, or the text is too long for it."""
 
 
 class Step(Protocol):
     """Translation from one language to another by one engine."""
 
+    name: str
+    """The engine's mode or model."""
+
     def translate(self, texts: Sequence[str]) -> list[Translation]:
         """Translate each of one or more texts, in order; a text is one line and not empty."""
-        ...
-
-    def describe(self) -> dict[str, Any]:
-        """Return all that determines the translations: at least ``tool`` and ``name`` (a mode or model)."""
         ...
 
 
@@ -37,6 +34,8 @@ class Step(Protocol):
 class Chain:
     """Steps applied in order, such as two for ``en>tr>az``."""
 
+    tool: str
+    """The engine."""
     steps: tuple[Step, ...]
 
     def translate(self, texts: Sequence[str]) -> list[Translation]:
@@ -47,22 +46,11 @@ class Chain:
         found = {text: Translation(text) for text in texts}
         for step in self.steps:
             remaining = [text for text, so_far in found.items() if so_far.text]
-            if not remaining:
-                break
-            results = step.translate([found[text].text for text in remaining])
+            results = step.translate([found[text].text for text in remaining]) if remaining else []
             for text, result in zip(remaining, results, strict=True):
-                before = found[text]
-                found[text] = replace(
-                    result, unknown=max(before.unknown, result.unknown), cut=before.cut or result.cut
-                )
+                found[text] = replace(result, unknown=max(found[text].unknown, result.unknown))
         return [found[text] for text in texts]
 
-    def describe(self) -> list[dict[str, Any]]:
-        """Describe each step."""
-        return [step.describe() for step in self.steps]
-
-
-def credit(steps: Sequence[dict[str, Any]]) -> str:
-    """Name a chain for cards, from its steps' descriptions: ``apertium 3.8.3 (eng-tur, tur-aze)``."""
-    tools, names = (", ".join(dict.fromkeys(str(step[key]) for step in steps)) for key in ("tool", "name"))
-    return f"{tools} ({names})"
+    def __str__(self) -> str:
+        """Name the chain for cards: ``apertium (eng-tur, tur-aze)``."""
+        return f"{self.tool} ({', '.join(dict.fromkeys(step.name for step in self.steps))})"

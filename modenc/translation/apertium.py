@@ -8,11 +8,9 @@ import subprocess
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from modenc.errors import DataError, MissingExtraError
 from modenc.languages import find_code, normalize_code
-from modenc.suggest import closest_match
 from modenc.texts import normalize
 from modenc.translation import Chain, Translation
 
@@ -21,33 +19,34 @@ _MOST_SHOWN = 500
 _BETWEEN = "\n\n"
 # What means something in Apertium's output is sent as private characters, which every mode copies. So a "*",
 # "@" or "#" that comes back marks a word that the analyzer, the bilingual dictionary or the generator does
-# not know, and a "/" separates alternatives.
+# not know.
 _HIDDEN = {ord(character): 0xF0000 + number for number, character in enumerate("*#@/~^")}
 _SHOWN = {hidden: character for character, hidden in _HIDDEN.items()}
 _MARKS = re.compile(r"[*#@]+(?=\S)")
-_ALTERNATIVES = re.compile(r"([^\s/]+)(?:/[^\s/]+)+")
 
 
 class Apertium:
-    """One mode of Apertium.
+    """One mode of Apertium, between two languages.
 
     Args:
-        mode: name of the mode, one of :func:`installed_modes`.
+        source: code of the texts' language, or as the mode has it (``eng``).
+        target: code of the translations' language, or as the mode has it (``hbs_HR``).
         folder: folder of a language pair that was built from source (``apertium -d``).
 
     Raises:
         MissingExtraError: Apertium is not installed.
-        DataError: there is no such folder or mode, or the mode translates nothing at all.
+        DataError: there is no such mode, or it translates nothing at all.
     """
 
-    def __init__(self, mode: str, folder: Path | None = None) -> None:
-        modes = installed_modes(folder)
-        if mode not in modes:
-            raise DataError(_no_mode(mode, modes, folder))
-        self.mode = mode
-        version = re.search(r"\d+(?:\.\d+)+", _output_of([*_command(None), "-V"]))
-        self._version = version.group() if version else "of unknown version"
-        self._command = [*_command(folder), mode]
+    def __init__(self, source: str, target: str, folder: Path | None = None) -> None:
+        if (program := shutil.which("apertium")) is None:
+            raise MissingExtraError(
+                "apertium: no such program on PATH; install it with the pair of languages: "
+                "apt-get install apertium apertium-eng-spa (apertium.org has others)"
+            )
+        command = [program] if folder is None else [program, "-d", str(folder.resolve())]
+        self.name = _mode(source, target, command)
+        self._command = [*command, self.name]
         # A number, which any mode copies.
         done = self._run(["1"])
         if not done.stdout.strip():
@@ -68,10 +67,6 @@ class Apertium:
         half = len(texts) // 2
         return self.translate(texts[:half]) + self.translate(texts[half:])
 
-    def describe(self) -> dict[str, Any]:
-        """Describe Apertium's version and the mode."""
-        return {"tool": f"apertium {self._version}", "name": self.mode}
-
     def _run(self, texts: Sequence[str]) -> subprocess.CompletedProcess[str]:
         given = "".join(text.translate(_HIDDEN) + _BETWEEN for text in texts)
         return subprocess.run(
@@ -79,86 +74,36 @@ class Apertium:
         )
 
 
-def apertium_chain(languages: Sequence[str], modes: Sequence[str], folder: Path | None) -> Chain:
-    """Make a chain of Apertium's modes.
-
-    Args:
-        languages: all languages of the chain, two or more.
-        modes: a mode for each step; if empty, the installed modes between the languages.
-        folder: folder of a language pair that was built from source.
+def apertium_chain(languages: Sequence[str], folder: Path | None = None) -> Chain:
+    """Make a chain of Apertium's modes between the languages, two or more.
 
     Raises:
         MissingExtraError: Apertium is not installed.
-        DataError: there is no such folder or mode, or the number of modes is wrong.
+        DataError: there is no such mode.
     """
-    steps = list(pairwise(map(normalize_code, languages)))
-    if not modes:
-        modes = [mode_between(source, target, folder) for source, target in steps]
-    if len(modes) != len(steps):
-        raise DataError(f"expected a --mode for each of the {len(steps)} steps, found {len(modes)}")
-    return Chain(tuple(Apertium(mode, folder) for mode in modes))
+    return Chain("apertium", tuple(Apertium(*pair, folder) for pair in pairwise(languages)))
 
 
-def installed_modes(folder: Path | None = None) -> list[str]:
-    """List the installed modes, or the modes of a pair built in ``folder``.
-
-    Raises:
-        MissingExtraError: Apertium is not installed.
-        DataError: there is no such folder.
-    """
-    if folder is not None and not folder.is_dir():
-        raise DataError(f"{folder}: no such folder; give the folder of a built language pair with --data-dir")
-    lines = _output_of([*_command(folder), "-l"]).splitlines()
-    return sorted({line.strip() for line in lines if line.strip() and "*" not in line})
-
-
-def mode_between(source: str, target: str, folder: Path | None = None) -> str:
-    """Find the installed mode that translates between two languages, by normalized codes.
-
-    Raises:
-        MissingExtraError: Apertium is not installed.
-        DataError: there is no such mode, or there are several.
-    """
-    modes = installed_modes(folder)
-    found = [mode for mode in modes if [find_code(code) for code in mode.split("-")] == [source, target]]
-    # A mode of a variant, such as spa-eng_US, is chosen only if there is no other.
-    found = [mode for mode in found if "_" not in mode] or found
-    if len(found) > 1:
-        raise DataError(f"several modes from {source} to {target} ({', '.join(found)}); name one with --mode")
+def _mode(source: str, target: str, command: Sequence[str]) -> str:
+    """Find the mode from one language to another among those of a command."""
+    listed = subprocess.run([*command, "-l"], capture_output=True, text=True, errors="replace", check=False)
+    modes = sorted({line.strip() for line in listed.stdout.splitlines() if line.strip() and "*" not in line})
+    if (name := f"{source}-{target}") in modes:
+        return name
+    wanted = [normalize_code(source), normalize_code(target)]
+    found = [mode for mode in modes if list(map(find_code, mode.split("-"))) == wanted]
     if not found:
-        raise DataError(_no_mode(f"{source}-{target}", modes, folder))
-    return found[0]
+        raise DataError(
+            f"expected a mode that apertium has ({', '.join(modes) or 'there are none'}), found {name!r}; "
+            f"install its pair (apt-get install apertium-{name}), or build it and give --data-dir"
+        )
+    # A mode of a variant, such as spa-eng_US, is chosen only if there is no other.
+    return min(found, key=lambda mode: ("_" in mode, mode))
 
 
 def _read(answer: str) -> Translation:
-    """Read an answer: marks of unknown words are counted and removed, the first alternative is chosen."""
-    chosen = _ALTERNATIVES.sub(r"\1", answer)
-    words = [word for word in chosen.split() if any(map(str.isalnum, word))]
+    """Read an answer; marks of unknown words are counted and removed."""
+    words = [word for word in answer.split() if any(map(str.isalnum, word))]
     marked = sum(bool(_MARKS.search(word)) for word in words)
-    shown = _MARKS.sub("", chosen).translate(_SHOWN)
+    shown = _MARKS.sub("", answer).translate(_SHOWN)
     return Translation(normalize(shown), marked / len(words) if words else 0.0)
-
-
-def _no_mode(mode: str, modes: Sequence[str], folder: Path | None) -> str:
-    near = closest_match(mode, modes)
-    meant = f"did you mean {near!r}? Or " if near else ""
-    hint = f"install its pair (apt-get install apertium-{mode}), or build it and give --data-dir"
-    if folder is not None:
-        hint = "build the pair (make), or give another folder"
-    return (
-        f"expected a mode that apertium has ({', '.join(modes) or 'there are none'}), found {mode!r}; "
-        f"{meant}{hint}"
-    )
-
-
-def _command(folder: Path | None) -> list[str]:
-    if (program := shutil.which("apertium")) is None:
-        raise MissingExtraError(
-            "apertium: no such program on PATH; install it with the pair of languages: "
-            "apt-get install apertium apertium-eng-spa (apertium.org has others)"
-        )
-    return [program] if folder is None else [program, "-d", str(folder.resolve())]
-
-
-def _output_of(command: Sequence[str]) -> str:
-    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False).stdout

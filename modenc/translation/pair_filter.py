@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from modenc.data.filters import LanguageCheck
 from modenc.data.text import count_letters, sentence_key
@@ -12,7 +11,7 @@ from modenc.languages import normalize_code
 from modenc.translation import Translation
 
 REASONS = {
-    "failed": "failed in the engine",
+    "failed": "that the engine cannot translate",
     "empty": "came out empty",
     "unknown_words": "with unknown words",
     "copy": "copies of the source",
@@ -24,29 +23,25 @@ REASONS = {
 
 # Lengths below this count as this: the ratio of short texts varies more.
 _FEW_CHARACTERS = 20
-
-
-@dataclass(frozen=True)
-class FilterSettings:
-    """Conditions for keeping a translation."""
-
-    max_unknown: float = 0.25
-    """Largest share of words that the engine marked as unknown."""
-    max_length_ratio: float = 4.0
-    """Largest ratio of the longer side's characters to the shorter side's."""
-    check_language: bool = True
-    """Drop translations in a script or language other than the target's."""
+_MOST_LENGTH_RATIO = 4.0
 
 
 class PairFilter:
-    """Filter that checks each translation separately; the target's code may have a script (``ace_Arab``)."""
+    """Filter that checks each translation separately.
 
-    def __init__(self, settings: FilterSettings, source: str, target: str) -> None:
-        self._settings = settings
+    Args:
+        source: code of the texts' language.
+        target: code of the translations' language; it may have a script (``ace_Arab``).
+        max_unknown: largest share of words that the engine marked as unknown.
+        check_language: drop translations in a script or language other than the target's.
+    """
+
+    def __init__(
+        self, source: str, target: str, max_unknown: float = 0.25, check_language: bool = True
+    ) -> None:
+        self._max_unknown = max_unknown
         self._language_check = (
-            LanguageCheck(target, get_identifier(None), normalize_code(source))
-            if settings.check_language
-            else None
+            LanguageCheck(target, get_identifier(None), normalize_code(source)) if check_language else None
         )
 
     def check(self, texts: Sequence[str], results: Sequence[Translation]) -> list[str]:
@@ -70,13 +65,13 @@ class PairFilter:
             return "failed"
         if not result.text:
             return "empty"
-        if result.unknown > self._settings.max_unknown:
+        if result.unknown > self._max_unknown:
             return "unknown_words"
         # A text without letters and its translation may be equal.
         if count_letters(text) and sentence_key(text) == sentence_key(result.text):
             return "copy"
         shorter, longer = sorted((len(text), len(result.text)))
-        if longer > self._settings.max_length_ratio * max(shorter, _FEW_CHARACTERS):
+        if longer > _MOST_LENGTH_RATIO * max(shorter, _FEW_CHARACTERS):
             return "length"
         return ""
 

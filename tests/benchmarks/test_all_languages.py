@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import re
 import shutil
 import sys
 
@@ -128,37 +127,9 @@ def test_search_column_prefers_questions_and_its_means_are_in_the_section(langua
     assert any(line.startswith("| Search across, nDCG@10 | 2 |") for line in lines)
 
 
-def test_write_pages_gives_the_same_pages_and_picture_each_time(languages, searched, monkeypatch, capsys):
-    root = searched.parent
-    (root / "docs").mkdir()
-    for name in ("README.md", "RESULTS.md"):
-        (root / name).write_text(f"before\n{languages.BEGIN}\nold\n{languages.END}\nafter\n")
-    monkeypatch.setattr(languages, "ROOT", root)
-    monkeypatch.setattr(languages, "RESULTS", searched)
-    monkeypatch.setattr(sys, "argv", ["languages"])
-    written = []
-    for _ in range(2):
-        languages.main()
-        written.append(
-            [(root / name).read_bytes() for name in ("README.md", "RESULTS.md", "docs/languages.png")]
-        )
-    assert written[0] == written[1]
-    assert all(page.startswith(b"before\n") and page.endswith(b"\nafter\n") for page in written[0][:2])
-    assert b"\nold\n" not in written[0][0] + written[0][1]
-
-
 def test_what_is_stored_is_not_measured_again(languages, data, results, tiny_hub, monkeypatch):
     monkeypatch.setattr(languages, "run_suite", lambda *_, **__: pytest.fail("measured again"))
     _run(languages, data, tiny_hub)
-
-
-def test_missing_files_are_named(languages, data, tiny_hub, tmp_path, capsys):
-    shutil.copytree(data, tmp_path / "data")
-    for name in ("sts.ug.tsv", "bitext.az.tsv"):
-        (tmp_path / "data" / name).unlink()
-    with pytest.raises(SystemExit, match="2"):
-        _run(languages, tmp_path / "data", tiny_hub)
-    assert re.search(r"found 2 missing:\n  sts.ug.tsv .*\n  bitext.az.tsv", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(

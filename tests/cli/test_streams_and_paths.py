@@ -21,15 +21,6 @@ def run(command, *words, **options):
 
 
 @pytest.mark.slow
-def test_closed_streams_end_no_verb(tiny_hub):
-    done = run('"$@" >&-', "hub", "list", "--hub", tiny_hub.path)
-    assert (done.returncode, done.stderr) == (0, b"")
-    done = run('"$@" <&-', "identify", "--hub", tiny_hub.path)
-    assert done.returncode == 2
-    assert done.stderr.endswith(b"standard input is closed; give a file instead\n")
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_reader_that_leaves_is_no_fault_of_ours_and_no_success(tmp_path, stream):
     words = ["recipe", "list"] if stream == "stdout" else ["hub", "list", "--hub", tmp_path / "none"]

@@ -30,11 +30,11 @@ def test_options_are_those_of_the_command(tiny_hub, monkeypatch, capsys):
 
     monkeypatch.setenv("MODENC_API_KEYS", KEY)
     for _ in range(2):  # Ray may build it twice in one process
-        args, settings = app({"hub": tiny_hub.path, "max-waiting": 3000})._bound_deployment.init_args
-        assert (args.hub, settings.max_waiting, len(settings.key_digests)) == (str(tiny_hub.path), 3000, 1)
+        args, digests = app({"hub": tiny_hub.path, "batch-size": 30})._bound_deployment.init_args
+        assert (args.hub, args.batch_size, len(digests)) == (str(tiny_hub.path), 30, 1)
     with pytest.raises(SystemExit):
-        app({"hub": tiny_hub.path, "max-wating": 3000})
-    assert "unrecognized arguments: --max-wating" in capsys.readouterr().err
+        app({"hub": tiny_hub.path, "batchsize": 30})
+    assert "unrecognized arguments: --batchsize" in capsys.readouterr().err
 
 
 @needs_program
@@ -50,7 +50,7 @@ def test_replicas_answer_as_one_server_does(head, add_node, tiny_hub):
     try:
         end = time.monotonic() + 400
         while process.poll() is None and time.monotonic() < end:
-            with suppress(OSError), urllib.request.urlopen(f"{URL}/ready", timeout=60):
+            with suppress(OSError), urllib.request.urlopen(f"{URL}/health", timeout=60):
                 break
             time.sleep(0.5)
         client = openai.OpenAI(base_url=f"{URL}/v1", api_key=KEY, max_retries=8, timeout=60)
@@ -60,9 +60,9 @@ def test_replicas_answer_as_one_server_does(head, add_node, tiny_hub):
         for _ in range(20):
             rows = client.embeddings.create(model=name, input=TEXTS).data
             np.testing.assert_allclose([row.embedding for row in rows], expected, atol=1e-5, rtol=0)
-        with pytest.raises(openai.AuthenticationError, match="found another"):
+        with pytest.raises(openai.AuthenticationError, match="expected an API key"):
             openai.OpenAI(base_url=f"{URL}/v1", api_key="another", max_retries=0).models.list()
-        with pytest.raises(openai.BadRequestError, match="expected 1 to 2048 texts, found 0"):
+        with pytest.raises(openai.BadRequestError, match="at least 1 item"):
             client.embeddings.create(model=name, input=[])
     finally:
         process.terminate()

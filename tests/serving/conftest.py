@@ -26,7 +26,6 @@ class Server:
 
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
         self.process, self.log = process, log
-        self.at_first: dict[str, int] = {}
         self.url = _until(lambda: re.search(r"http://\S+", log.read_text()), self)[0]
 
     def request(self, path: str, body: object = None, key: str = "") -> tuple[int, dict, str]:
@@ -45,10 +44,6 @@ class Server:
         page = self.request("/metrics")[2]
         found = re.search(rf"^{re.escape(name)} (\S+)$", page, re.MULTILINE)
         return float(found[1]) if found else 0.0
-
-    def until_ready(self) -> Server:
-        _until(lambda: self.request("/ready")[0] == 200, self)
-        return self
 
 
 def _until(what, server):
@@ -79,18 +74,14 @@ def started(hub: Path, folder: Path, *options: str, **environment: str) -> Itera
 
 @pytest.fixture(scope="session")
 def server(tiny_hub, tmp_path_factory) -> Iterator[Server]:
-    """One with keys and the usual limits."""
+    """One with keys."""
     folder = tmp_path_factory.mktemp("server")
     with started(tiny_hub.path, folder, "--preload", "all", MODENC_API_KEYS=KEYS) as found:
-        yield found.until_ready()
+        yield found
 
 
-@pytest.fixture(scope="session")
-def small_server(tiny_hub, tmp_path_factory) -> Iterator[Server]:
-    """One without keys and with narrow limits; it gathers texts until there are four, or until the end."""
-    folder = tmp_path_factory.mktemp("small_server")
-    limits = ["--max-texts", "4", "--max-waiting", "4", "--max-characters", "50", "--max-body", "2000"]
-    with started(tiny_hub.path, folder, *limits, "--window", "60000", "--batch-size", "4") as found:
-        # torch is still being imported.
-        found.at_first = {path: found.request(path)[0] for path in ("/health", "/ready", "/v1/models")}
-        yield found.until_ready()
+@pytest.fixture
+def own_server(tiny_hub, tmp_path) -> Iterator[Server]:
+    """One that a test may end."""
+    with started(tiny_hub.path, tmp_path) as found:
+        yield found

@@ -1,11 +1,9 @@
 """What requests may say, and what is said of those that are refused; in this process, without a network."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from slow_hub import hold_reading
 from tiny_models import sentences
 
 from modenc import ModularEncoder
@@ -16,9 +14,6 @@ pytest.importorskip("httpx", reason="Starlette's client needs it")
 from starlette.testclient import TestClient
 
 from modenc.serving.app import make_app
-from modenc.serving.batcher import Batcher
-from modenc.serving.metrics import Metrics
-from modenc.serving.settings import ServeSettings, key_digests
 
 TEXTS = [sentences("en")[0], sentences("kk")[0], sentences("az")[0]]
 FIELDS = "dimensions encoding_format user lang align normalize input_type"
@@ -30,24 +25,10 @@ def encoder(tiny_hub):
     return ModularEncoder(tiny_hub.path, prompts={"query": "question: ", "document": "a longer passage: "})
 
 
-def clients(encoder, **settings):
-    settings = ServeSettings("tiny", window=0.0, **settings)
-    metrics = Metrics()
-    batcher = Batcher(lambda: encoder, settings, metrics)
-    with TestClient(make_app(batcher, settings, metrics)) as client:
-        while not batcher.ready:
-            pass
-        yield client
-
-
 @pytest.fixture(scope="module")
 def client(encoder):
-    yield from clients(encoder)
-
-
-@pytest.fixture(scope="module")
-def guarded(encoder):
-    yield from clients(encoder, key_digests=key_digests("a-key"))
+    with TestClient(make_app(encoder, "tiny"), raise_server_exceptions=False) as client:
+        yield client
 
 
 def vectors(client, fields, texts=TEXTS):
@@ -73,7 +54,8 @@ def test_null_means_not_given(client):
 def test_null_for_a_required_field_says_so(client):
     for body in ({"model": "tiny", "input": None}, {"model": "tiny"}):
         error = refusal(client, body)
-        assert (error["param"], error["message"]) == ("input", "input: expected a value, found null or none")
+        assert error["param"] == "input"
+        assert error["message"].startswith("input: Field required")
     assert refusal(client, {"model": None, "input": "a"})["param"] == "model"
     assert refusal(client, {"texts": None}, "/api/similarities")["param"] == "texts"
 
@@ -91,19 +73,13 @@ def test_other_words_are_no_codes(client, code):
     assert (error["param"], error["message"][:6]) == ("lang", "lang: ")
 
 
-@pytest.mark.parametrize(
-    ("value", "prompt_name"), [("search_query", "query"), ("passage", "document"), ("clustering", None)]
-)
-def test_input_type_chooses_the_prompt(client, encoder, value, prompt_name):
-    expected = encoder.encode(TEXTS, prompt_name, normalize_embeddings=True)
-    assert_same(vectors(client, {"input_type": value}), expected)
-
-
-@pytest.mark.parametrize("value", ["image", "", 1, ["query"], {}, True])
-def test_other_input_types_are_refused_with_what_is_accepted(client, value):
-    error = refusal(client, {"model": "tiny", "input": "a", "input_type": value})
+@pytest.mark.parametrize("name", ["query", "document"])
+def test_input_type_chooses_the_prompt(client, encoder, name):
+    expected = encoder.encode(TEXTS, name, normalize_embeddings=True)
+    assert_same(vectors(client, {"input_type": name}), expected)
+    error = refusal(client, {"model": "tiny", "input": "a", "input_type": "image"})
     assert error["param"] == "input_type"
-    assert error["message"].startswith("input_type: expected null or one of query, search_query, document, ")
+    assert "'query' or 'document'" in error["message"]
 
 
 @pytest.mark.parametrize("name", ["dimension", "inputs"])
@@ -114,7 +90,7 @@ def test_other_fields_are_refused(client, name):
     ):
         error = refusal(client, body, path)
         assert error["param"] == name
-        assert error["message"].startswith(f"{name}: unknown field; /openapi.json lists all")
+        assert "Extra inputs are not permitted; /openapi.json has all fields" in error["message"]
 
 
 def test_similarities_have_the_fields_of_embeddings(client, encoder):
@@ -136,23 +112,15 @@ def test_similarities_have_the_fields_of_embeddings(client, encoder):
         assert refusal(client, {"texts": TEXTS, **body}, "/api/similarities")["param"] == param
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ([1, 2], "found token numbers; languages have tokenizers of their own: send the text"),
-        ([[1, 2], [3]], "found token numbers"),
-        ([["a", "b"]], r"expected a text or a list of texts, found ['a', 'b']"),
-        ([None], "expected a text or a list of texts, found null"),
-        ({"text": "a"}, "expected a text or a list of texts, found {'text': 'a'}"),
-    ],
-)
-def test_an_input_of_another_kind_is_named(client, value, message):
-    assert message in refusal(client, {"model": "tiny", "input": value})["message"]
+@pytest.mark.parametrize("value", [[1, 2], [[1, 2], [3]], [["a", "b"]], [None], {"text": "a"}])
+def test_an_input_of_another_kind_is_refused(client, value):
+    message = refusal(client, {"model": "tiny", "input": value})["message"]
+    assert message.startswith("input: expected a text or a list of texts, found something else; token")
 
 
-def test_no_texts_are_not_told_to_send_fewer(client):
-    message = refusal(client, {"model": "tiny", "input": []})["message"]
-    assert message == "input: expected 1 to 2048 texts, found 0"
+@pytest.mark.parametrize("count", [0, 2049])
+def test_a_request_has_texts_and_not_too_many(client, count):
+    assert refusal(client, {"model": "tiny", "input": ["a"] * count})["param"] == "input"
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "Application/JSON;charset=UTF-8"])
@@ -162,46 +130,25 @@ def test_types_of_content_that_are_read(client, content_type):
     assert client.post("/v1/embeddings", content=body, headers=headers).status_code == 200
 
 
-@pytest.mark.parametrize("headers", [{}, {"Content-Type": "text/plain"}, {"Content-Type": ""}])
-def test_without_a_type_of_content_the_header_is_named(client, headers):
-    """Browsers send such requests to other sites without asking."""
-    answer = client.post("/v1/embeddings", content=b'{"model": "tiny", "input": "a"}', headers=headers)
-    assert answer.status_code == 400
-    assert "is the header 'Content-Type: application/json' there?" in answer.json()["error"]["message"]
+def test_a_body_that_is_no_json_is_refused(client):
+    for body in (b"\xff", b'{"input": "a", ', b"[]", b"[" * 100_000):
+        answer = client.post("/v1/embeddings", content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 400
+        error = answer.json()["error"]
+        assert error.keys() == {"message", "type", "param", "code"}
+        assert error["type"] == "invalid_request_error"
 
 
-@pytest.mark.parametrize(
-    "body", ['{"model": "tiny", "input": "Қайырлы таң"}'.encode("cp1251", "replace"), b"\xff"]
-)
-def test_a_body_in_another_encoding_is_named(client, body):
-    answer = client.post("/v1/embeddings", content=body, headers={"Content-Type": "application/json"})
-    assert answer.status_code == 400
-    assert "expected JSON in UTF-8" in answer.json()["error"]["message"]
+def test_lone_surrogates_are_answered(client):
+    headers = {"Content-Type": "application/json"}
+    for body in (rb'{"model": "\ud83d", "input": "a"}', rb'{"model": "tiny", "input": "a", "\ud83d": 1}'):
+        answer = client.post("/v1/embeddings", content=body, headers=headers)
+        assert answer.status_code in (400, 404)
+    body = rb'{"model": "tiny", "input": "a\ud83d"}'
+    assert client.post("/v1/embeddings", content=body, headers=headers).status_code == 200
 
 
-def test_a_slash_at_the_end_changes_nothing(guarded):
-    key = {"Authorization": "Bearer a-key"}
-    body = {"model": "tiny", "input": "a"}
-    answer = guarded.post("/v1/embeddings/", json=body, headers=key, follow_redirects=False)
-    assert answer.status_code == 200
-    assert guarded.get("/v1/models/", headers=key).json() == guarded.get("/v1/models", headers=key).json()
-    assert guarded.get("/health/", follow_redirects=False).status_code == 200
-    for path in ("/v1/models/", "/v1/models//", "/v1/embeddings/"):
-        assert guarded.get(path).status_code == 401
-
-
-def test_a_language_that_is_being_read_holds_up_no_other_requests(tiny_hub, monkeypatch):
-    encoder = ModularEncoder(tiny_hub.path)
-    encoder.load("en")
-    begun, go_on = hold_reading(monkeypatch, encoder.hub, "kk")
-    client = next(started := clients(encoder))
-    with ThreadPoolExecutor(1) as pool:
-        slow = pool.submit(vectors, client, {"lang": "kk"}, TEXTS[1:2])
-        assert begun.wait(60)
-        quick = vectors(client, {"lang": "en"}, TEXTS[:1])
-        assert not slow.done()
-        go_on.set()
-        assert_same(
-            np.concatenate([quick, slow.result(60)]), vectors(client, {"lang": ["en", "kk"]}, TEXTS[:2])
-        )
-    started.close()
+def test_an_internal_error_is_said(client, encoder, monkeypatch):
+    monkeypatch.setattr(encoder, "encode", None)
+    answer = client.post("/v1/embeddings", json={"model": "tiny", "input": "a"})
+    assert (answer.status_code, answer.json()["error"]["type"]) == (500, "server_error")
