@@ -17,8 +17,6 @@ CARD_FILE = "card.json"
 README_FILE = "README.md"
 VERSION_FOLDER = re.compile(r"v-[0-9a-f]{8}")
 """Name of the folder with the files of one version of a language."""
-UNFINISHED_CARD = re.compile(r"\.card\.tmp-\d+-[0-9a-f]{8}\.json")
-"""Name of a card that :func:`~modenc.storage.whole_file` is writing, or was when its process was killed."""
 
 POOLING_FOLDER = "1_Pooling"
 MODULES_FILE = "modules.json"

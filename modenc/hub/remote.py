@@ -286,9 +286,8 @@ class RemoteHub(Hub):
     def _fetch(self, folder: Path, card: Card) -> None:
         lang, where = folder.name, f"{self.repository}, {folder.name} at commit {self.commit}"
         _, sizes = self.repository.listing(self.commit)
-        prefix = f"{lang}/{card.version}/" if card.version else f"{lang}/"
+        prefix = f"{lang}/{card.version}/"
         there = {name.removeprefix(prefix): size for name, size in sizes.items() if name.startswith(prefix)}
-        there.pop(CARD_FILE, None)
         raise_issues(list(listing_issues(there, card.files, self.info.hidden_size)), lang, where)
         self.repository.fetch(self.commit, [prefix + name for name in card.files])
         logger.info("fetched %s", where)
