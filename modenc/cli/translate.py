@@ -1,20 +1,20 @@
-"""``modenc translate``: translate training text by machine to TSV, with a filter and a record of how."""
+"""``modenc translate``: translate training text by machine to TSV, with a filter."""
 
 from __future__ import annotations
 
 import argparse
 import gzip
 import io
+import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
-from modenc import __version__
 from modenc.cli.arguments import (
     add_command,
     add_option,
@@ -29,8 +29,7 @@ from modenc.cli.parts import KEPT, Part, check_place, list_parts, missing_parts
 from modenc.data.formats import Row, file_format, read_file, text_in_column
 from modenc.data.text import one_line
 from modenc.errors import DataError, OptionError
-from modenc.provenance import TranslationRecord, read_record, write_record
-from modenc.storage import disk_errors, sync, whole_file
+from modenc.storage import disk_errors, sync, whole_file, write_atomically
 from modenc.texts import normalize
 from modenc.translation import Chain, credit
 from modenc.translation.pair_filter import REASONS, FilterSettings, PairFilter, first_reason
@@ -56,7 +55,6 @@ def add_commands(commands: Any) -> None:
     add_shared(parser, "--output", help=text, type=str)
     text = "column to translate; may be repeated (default: text)"
     add_shared(parser, "--column", action="append", default=[], help=text)
-    add_option(parser, "--license", "NAME", "license of the text, such as CC-BY-SA-4.0", default="")
     text = f"rows in a part, where an input file is translated to a folder (default: {_PART_SIZE})"
     add_option(parser, "--part-size", "N", text, type=positive)
     add_shared(parser, "--json", help="print the summary as JSON")
@@ -103,12 +101,11 @@ def run(args: argparse.Namespace) -> None:
 
     For much text, let --output be a folder: each finished part is kept, and the same command goes on with the
     missing parts after an interruption. A folder of files gives a part for each file (FILE.tsv), a file gives
-    part-00000.tsv, part-00001.tsv, ... PART.translation.json records the translator and the license of the
-    text; recipes and cards use it.
+    part-00000.tsv, part-00001.tsv, ... PART.translation.json says what a part was made of.
 
     Examples:
         modenc translate -i stsb.tsv -o stsb.kk.tsv --source en --target kk \
-            --column sentence1 --column sentence2 --license CC-BY-SA-4.0
+            --column sentence1 --column sentence2
         modenc translate -i text.txt.gz -o pairs.tsv --source en --via tr --target az
         modenc translate -i nli.jsonl -o nli.kk/ --source en --target kk \
             --model facebook/nllb-200-distilled-600M --column anchor --column positive --column negative
@@ -123,7 +120,6 @@ def run(args: argparse.Namespace) -> None:
         tuple(dict.fromkeys(args.column)),
         FilterSettings(args.max_unknown, args.max_length_ratio, args.language_check),
         unknown=not args.model,
-        license=args.license,
     )
     parts = list_parts(args, ".tsv", job.count)
     chain = _chain(args)
@@ -136,11 +132,16 @@ def run(args: argparse.Namespace) -> None:
             parts = stack.enter_context(missing_parts(args.output, parts, _made_of))
         bar = stack.enter_context(progress_bar(" rows", sum(part.rows or 0 for part in parts)))
         for part in parts:
+            if args.in_parts:
+                with disk_errors(part.path, KEPT):
+                    write_atomically(_record(part.path), json.dumps(part.made_of, indent=1))
             counts.update(translate_part(job, chain, pair_filter, part, bar.update))
     dropped = {reason: counts[reason] for reason in REASONS if counts[reason]}
     reasons = ", ".join(f"{count:,} {REASONS[reason]}" for reason, count in dropped.items())
     read = f"read {counts['read']:,}, kept {counts['kept']:,}"
-    logger.info("%s: %s", args.output, f"{read} ({reasons})" if reasons else read)
+    logger.info(
+        "%s, by %s: %s", args.output, credit(chain.describe()), f"{read} ({reasons})" if reasons else read
+    )
     if counts["cut"]:
         logger.info("%d rows were longer than the model's limit and were cut; split them", counts["cut"])
     summary = {name: counts[name] for name in ("read", "kept", "cut")} | {"dropped": dropped}
@@ -190,8 +191,6 @@ class TranslationJob:
     filters: FilterSettings = field(default_factory=FilterSettings)
     unknown: bool = False
     """Whether to add the column of shares of unknown words."""
-    license: str = ""
-    """License of the texts; by default that of the record of a file that is a translation itself."""
 
     def columns_in(self, path: Path) -> tuple[str, ...]:
         """Return the columns to translate in a file.
@@ -223,17 +222,15 @@ class TranslationJob:
 
 
 def describe_part(job: TranslationJob, chain: Chain, part: Part) -> dict[str, Any]:
-    """Describe what a part is made of: the fields of its record but those of the run."""
+    """Describe what a part is made of."""
     (file,) = part.files
-    before = read_record(Path(file))
     steps = chain.describe()
     return {
-        "translator": f"{before.translator}, then {credit(steps)}" if before else credit(steps),
-        "license": job.license or (before.license if before else ""),
+        "translator": credit(steps),
         "text": Path(file).name,
         "source": job.source,
         "target": job.target,
-        "steps": [*(before.steps if before else ()), *steps],
+        "steps": steps,
         "columns": list(job.columns_in(Path(file))),
         "filters": asdict(job.filters),
         **part.made_of,
@@ -241,8 +238,14 @@ def describe_part(job: TranslationJob, chain: Chain, part: Part) -> dict[str, An
 
 
 def _made_of(path: Path) -> dict[str, Any]:
-    record = read_record(path)
-    return asdict(record) if record else {}
+    with suppress(OSError, ValueError):
+        return dict(json.loads(_record(path).read_text(encoding="utf-8")))
+    return {}
+
+
+def _record(path: Path) -> Path:
+    """Return the path of the file that says what a part was made of."""
+    return path.with_name(f"{path.name}.translation.json")
 
 
 def translate_part(
@@ -252,7 +255,7 @@ def translate_part(
     part: Part,
     progress: Callable[[int], object] = lambda rows: None,
 ) -> Counter[str]:
-    """Translate a part; it is written whole or not at all, with its record beside it.
+    """Translate a part; it is written whole or not at all.
 
     ``progress`` is called with the number of newly finished rows.
 
@@ -281,9 +284,6 @@ def translate_part(
         if part.input() != part.made_of["input"]:
             raise DataError(f"{path}: changed while it was translated; run the same command again")
         sync(temporary)
-        record = TranslationRecord(**part.made_of, made_by=f"modenc {__version__}", counts=dict(counts))
-        # Before the output, so that the output always has a record.
-        write_record(part.path, record)
     return counts
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from modenc.errors import HubError
 from modenc.hub.files import json_object, json_text, key_issues, listed
 from modenc.hub.layout import PART_FILES, VERSION_FOLDER
-from modenc.provenance import commercial_use
+from modenc.licenses import commercial_use
 
 # Infix of scores on development data, between the stage and the metric.
 _AFTER = "_dev_after_"
