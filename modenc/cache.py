@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -59,11 +58,6 @@ class Marker:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             content = "".join(f"{line}\n" for line in lines)
             self.path.write_text(content, encoding="utf-8", errors="surrogateescape")
-
-
-def fetched_marker(*key: object) -> Marker:
-    """Return the marker of a completed download, which need not be requested again."""
-    return Marker(cache_dir() / "fetched" / hashlib.sha256(repr(key).encode()).hexdigest())
 
 
 @contextmanager
