@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict
 
 from modenc.errors import HubError
-from modenc.hub.files import json_object, json_text, key_issues, listed
+from modenc.hub.files import check_keys, json_object, json_text
 from modenc.hub.layout import PART_FILES, VERSION_FOLDER
 from modenc.licenses import commercial_use
 
@@ -103,11 +103,7 @@ class Card:
             HubError: the text is no JSON object, or keys are missing, unknown or of another type.
         """
         content = json_object(text, where)
-        if issues := listed(key_issues(content, Card)):
-            raise HubError(
-                f"{where}: {issues}. The card may come from another version of modenc: "
-                "update modenc, or install the language again"
-            )
+        check_keys(content, Card, where)
         card = Card(**content)
         if not VERSION_FOLDER.fullmatch(card.version):
             raise HubError(

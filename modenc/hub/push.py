@@ -12,7 +12,7 @@ from modenc.hub.card import Card
 from modenc.hub.files import files_below, read_text
 from modenc.hub.layout import HUB_FILE, README_FILE, HubInfo
 from modenc.hub.page import hub_page
-from modenc.hub.remote import ROOT_FILES, RemoteHub, check_id, hugging_face_errors
+from modenc.hub.remote import RemoteHub, check_id, hugging_face_errors
 from modenc.hub.store import Hub
 from modenc.languages import listed_codes, normalize_code
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 # Other files that a repository may have; any more could be a model, which a hub would hide.
-_OTHER_FILES = frozenset({README_FILE, "LICENSE", "LICENSE.md", "LICENSE.txt", *ROOT_FILES})
+_OTHER_FILES = frozenset({README_FILE, "LICENSE", "LICENSE.md", "LICENSE.txt"})
 
 
 def push_hub(

@@ -1,7 +1,7 @@
 """Hubs on Hugging Face: at one commit; only the languages that are used are fetched.
 
-A commit's ``hub.json``, cards and files for sentence-transformers are downloaded into a folder of modenc's
-cache, in the layout of any hub; so are a language's files when its modules are first needed.
+A commit's ``hub.json`` and cards are downloaded into a folder of modenc's cache, in the layout of any hub; so
+are a language's files when its modules are first needed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ from modenc.hub.checks import listing_issues, raise_issues
 from modenc.hub.files import MOST_JSON_BYTES
 from modenc.hub.layout import (
     CARD_FILE,
-    CONFIG_FILE,
     HUB_FILE,
-    MODULES_FILE,
-    POOLING_FOLDER,
     HubInfo,
     LanguageLayout,
     read_info,
@@ -35,8 +32,6 @@ from modenc.storage import disk_errors
 
 logger = logging.getLogger(__name__)
 
-ROOT_FILES = (HUB_FILE, MODULES_FILE, CONFIG_FILE, f"{POOLING_FOLDER}/config.json")
-"""Files of a hub that belong to no language."""
 _CARD = re.compile(rf"[a-z]{{2,8}}/{re.escape(CARD_FILE)}")
 _ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _SECONDS = 10.0
@@ -257,7 +252,7 @@ def _download(root: Path, repository: str, names: Iterable[str], token: bool | s
 
 
 def _fetch_index(root: Path, repository: str, sizes: dict[str, int], token: bool | str | None) -> None:
-    names = [name for name in sizes if name in ROOT_FILES or _CARD.fullmatch(name)]
+    names = [name for name in sizes if name == HUB_FILE or _CARD.fullmatch(name)]
     if HUB_FILE not in names:
         raise HubError(
             f"{repository}: expected a hub (a repository with {HUB_FILE}), found one without it at commit "

@@ -51,7 +51,7 @@ from modenc.hub.layout import (
     VERSION_FOLDER,
     HubInfo,
     LanguageLayout,
-    info_issues,
+    check_info,
     read_info,
     write_sentence_transformers_files,
 )
@@ -223,8 +223,7 @@ class Hub:
     def _begin(cls, path: str | Path, info: HubInfo) -> Hub:
         """Prepare a folder, without ``hub.json`` if it is no hub yet."""
         root = _path(path)
-        if issues := list(info_issues(info)):
-            raise HubError(f"{root}: {'; '.join(issues)}; no such hub could be opened")
+        check_info(info, str(root))
         if (root / HUB_FILE).exists():
             hub = cls.open(root)
             if different := info.differences(hub.info):
