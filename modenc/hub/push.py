@@ -36,8 +36,8 @@ def push_hub(
 ) -> str:
     """Upload a hub, or some of its languages, in one commit; makes the repository if there is none.
 
-    Other languages in the repository stay there. ``README.md`` is rewritten from all cards, with the text of
-    the ``README.md`` in the hub's folder if it has one.
+    Other languages in the repository stay there. ``README.md`` is the one in the hub's folder, or else
+    written from all cards.
 
     Args:
         hub: the hub, which is checked first.
@@ -121,9 +121,5 @@ def _cards_there(
 
 def _page(hub: Hub, repo: str, info: HubInfo, cards: dict[str, Card]) -> str:
     own = hub.path / README_FILE
-    text = read_text(own) if own.is_file() else None
     codes = sorted(cards, key=lambda code: (code != info.pivot, code))
-    try:
-        return hub_page(repo, info, [cards[code] for code in codes], text)
-    except Exception as error:  # two libraries raise many types
-        raise HubError(f"{own}: expected front matter in YAML, found: {error}; correct it") from error
+    return read_text(own) if own.is_file() else hub_page(repo, info, [cards[code] for code in codes])

@@ -61,7 +61,6 @@ def test_readme_of_norwegian_several_licenses_and_a_bundled_base() -> None:
     text = language_page(card)
     front = yaml.safe_load(text.split("---\n", 2)[1])
     assert front["license"] == "other"
-    assert front["license_name"] == "mixed"
     assert front["base_model"] == "intfloat/multilingual-e5-small"
     assert "## Scores" not in text
     for folder in ("/models/base", "./base", "../base"):
