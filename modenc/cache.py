@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from modenc.errors import StorageError
-from modenc.storage import disk_errors
+from modenc.storage import disk_errors, whole_folder
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 """Hash of a commit on Hugging Face."""
 
 
 def cache_dir() -> Path:
-    """Return modenc's cache folder: ``$MODENC_CACHE``, ``$XDG_CACHE_HOME/modenc``, or ``~/.cache/modenc``.
-
-    Raises:
-        StorageError: neither variable is set, and the user has no home folder.
-    """
+    """Return modenc's cache folder: ``$MODENC_CACHE``, ``$XDG_CACHE_HOME/modenc``, or ``~/.cache/modenc``."""
     if explicit := os.environ.get("MODENC_CACHE"):
         return Path(explicit)
-    if above := os.environ.get("XDG_CACHE_HOME"):
-        return Path(above) / "modenc"
-    try:
-        return Path.home() / ".cache" / "modenc"
-    except RuntimeError as error:
-        raise StorageError(
-            "expected a home folder to keep a cache in, found none; set MODENC_CACHE to a folder"
-        ) from error
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "modenc"
 
 
 @dataclass(frozen=True)
@@ -61,34 +46,20 @@ class Marker:
             self.path.write_text(content, encoding="utf-8", errors="surrogateescape")
 
 
-def fetched_marker(*key: object) -> Marker:
-    """Return the marker of a completed download, which need not be requested again."""
-    return Marker(cache_dir() / "fetched" / hashlib.sha256(repr(key).encode()).hexdigest())
-
-
 @contextmanager
 def new_cache_folder(target: Path) -> Iterator[Path]:
-    """Yield a temporary sibling folder that is renamed to ``target`` when the block succeeds.
+    """Yield a temporary sibling folder that becomes ``target`` when the block succeeds.
 
     If another process finishes ``target`` first, its folder is kept and this one is removed.
 
     Raises:
         StorageError: the cache cannot be written.
     """
-    try:
+    with disk_errors(target.parent, "what was there is kept (MODENC_CACHE names another folder)"):
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        raise StorageError(
-            f"{target.parent}: cannot be written ({error.strerror}); set MODENC_CACHE to a folder that can"
-        ) from error
-    try:
-        with disk_errors(target.parent, "what was there is kept"):
-            yield temporary
         try:
-            temporary.rename(target)
+            with whole_folder(target) as temporary:
+                yield temporary
         except OSError:
             if not target.is_dir():
                 raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

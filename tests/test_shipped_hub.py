@@ -13,7 +13,7 @@ from modenc.base_model import resolve_base
 from modenc.composition.modules import to_modules
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
-from modenc.provenance import is_allowed
+from modenc.licenses import is_allowed
 from modenc.recipe.loader import load_recipe
 
 HUB = Path(__file__).parents[1] / "adapters_hub" / "me5-small"

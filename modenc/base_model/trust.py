@@ -8,12 +8,10 @@ sentence-transformers also reads loading options, and names of classes to import
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
 
 from huggingface_hub import snapshot_download
 from transformers import AutoConfig, PretrainedConfig
@@ -30,7 +28,6 @@ _ATTENTION = (None, "eager", "sdpa")
 _REFUSED = ("quantization_config", "transformers_weights", "fusion_config")
 # The same for sentence-transformers' options of a transformer.
 _OPTIONS = ("model_args", "model_kwargs", "config_args", "config_kwargs")
-_HUB = "modenc.composition.st_module.ModularTransformer"
 _BODY = "Transformer"
 # Modules whose files are all known: others may name more modules, or read more files.
 _KNOWN_MODULES = (
@@ -56,9 +53,7 @@ def model_errors(name: str, expected: str) -> AbstractContextManager[None]:
     return as_base_model_error(lambda error: f"{name}: expected {expected}; found {str(error)[:500]}")
 
 
-def model_folder(
-    location: str, revision: str | None = None, *, subfolders: bool = False, cache: str | None = None
-) -> Path:
+def model_folder(location: str, revision: str | None = None, *, subfolders: bool = False) -> Path:
     """Return the folder of a model's files; those on Hugging Face are fetched first, all of one commit.
 
     So the files that are checked are those that are loaded. If Hugging Face cannot be reached, those in the
@@ -68,7 +63,6 @@ def model_folder(
         location: a folder, or a Hugging Face id.
         revision: commit, tag or branch of the id; None: its main branch.
         subfolders: whether to fetch files in subfolders.
-        cache: folder for fetched files; None: Hugging Face's cache folder.
 
     Raises:
         Exception: an error of huggingface_hub: the model cannot be fetched and is not in the cache.
@@ -79,7 +73,6 @@ def model_folder(
         snapshot_download(
             location,
             revision=revision,
-            cache_dir=cache,
             allow_patterns=_FETCHED,
             ignore_patterns=None if subfolders else ["*/*"],
         )
@@ -157,27 +150,21 @@ def has_safetensors(base: str, folder: Path) -> bool:
     return True
 
 
-def checked_sentence_model(name: str) -> tuple[Path, dict[str, Any]]:
+def checked_sentence_model(name: str) -> Path:
     """Check a model, so that ``SentenceTransformer`` reads no pickles and runs none of the model's code.
 
     Args:
-        name: a folder, or a name on Hugging Face as sentence-transformers takes it. A hub of modules, which
-            has its own checks, has to be a folder.
+        name: a folder, or a name on Hugging Face; without an organization that of sentence-transformers.
 
     Returns:
-        The model's folder, and options to load it with.
+        The model's folder.
 
     Raises:
         BaseModelError: the weights are only in pickles, or files have settings that are refused.
         Exception: there is no such model, it cannot be fetched, or its files are damaged.
     """
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.util import ORIGINAL_TRANSFORMER_MODELS
-
-    location = name
-    if not (Path(name).is_dir() or "/" in name or name.lower() in ORIGINAL_TRANSFORMER_MODELS):
-        location = f"{SentenceTransformer.default_huggingface_organization}/{name}"
-    folder = model_folder(location, subfolders=True, cache=os.environ.get("SENTENCE_TRANSFORMERS_HOME"))
+    known = Path(name).is_dir() or "/" in name
+    folder = model_folder(name if known else f"sentence-transformers/{name}", subfolders=True)
     modules = [(f"sentence_transformers.{_BODY}", "")]
     if (folder / "modules.json").is_file():
         with as_base_model_error(
@@ -186,20 +173,8 @@ def checked_sentence_model(name: str) -> tuple[Path, dict[str, Any]]:
             entries = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
             modules = [(str(entry["type"]), str(entry["path"])) for entry in entries]
     for class_name, subfolder in modules:
-        if class_name != _HUB:
-            _check_module(name, class_name, folder / subfolder)
-    if any(class_name == _HUB for class_name, _ in modules):
-        if folder != Path(name):
-            raise BaseModelError(
-                f"base {name!r}: expected a model, found a hub of modules; in Python use "
-                f"ModularEncoder({name!r}), elsewhere pull it into a folder (modenc hub pull) and give that"
-            )
-        return folder, {}
-    # The library may also read the model as one without modules.
-    has_safetensors(name, folder)
-    # Otherwise transformers would warn of an error in tokenizers of Mistral models.
-    options = {"model_kwargs": {"use_safetensors": True}, "processor_kwargs": {"fix_mistral_regex": False}}
-    return folder, options
+        _check_module(name, class_name, folder / subfolder)
+    return folder
 
 
 def _check_module(name: str, class_name: str, folder: Path) -> None:
@@ -222,5 +197,3 @@ def _check_module(name: str, class_name: str, folder: Path) -> None:
             )
     if last == _BODY or (folder / "pytorch_model.bin").exists():
         check_weights(name, folder)
-    else:
-        has_safetensors(name, folder)

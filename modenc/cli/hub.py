@@ -18,7 +18,7 @@ from modenc.cli.arguments import (
     table,
     write,
 )
-from modenc.errors import HubError, ModencError
+from modenc.errors import ModencError
 from modenc.recipe.settings import summarize
 
 if TYPE_CHECKING:
@@ -26,17 +26,7 @@ if TYPE_CHECKING:
     from modenc.hub.store import Hub
 
 _HEADER = ("code", "language", "modules", "MB", "commercial use", "scores")
-_STAGE_HEADER = ("stage", "method", "steps", "seconds", "settings")
-# First word of a stage's method → the settings to show, by their names in recipes; all others' follow.
-_SETTINGS = {
-    "base": (),
-    "trim": ("size", "storage"),
-    "extend": ("size", "new_pieces", "storage"),
-    "focus": ("size", "storage"),
-    "none": (),
-    "copied": (),
-}
-_TRAINED = ("rank", "reduction_factor", "learning_rate", "batch_size", "strength")
+_STAGE_HEADER = ("stage", "method", "steps")
 _DATA_HEADER = ("kind", "source", "rows", "license")
 # Key of a card's data → what is shown in its place if it is not stated.
 _DATA_COLUMNS = {"role": "", "source": "", "rows": "", "license": "not stated"}
@@ -65,7 +55,6 @@ def _add_reading(verbs: Any) -> None:
     parser = add_command(verbs, "check", run_check)
     add_hub(parser)
     add_shared(parser, "--lang", action="append", help="check only this language; may be repeated")
-    add_shared(parser, "--json")
 
 
 def _add_changing(verbs: Any) -> None:
@@ -89,7 +78,6 @@ def _add_changing(verbs: Any) -> None:
     parser = add_command(verbs, "remove", run_remove)
     add_shared(parser, "--hub")
     add_shared(parser, "--lang", action="append", required=True, help="language code; may be repeated")
-    add_shared(parser, "--force", help="also remove the pivot")
 
 
 def _add_hugging_face(verbs: Any) -> None:
@@ -170,8 +158,8 @@ def _modules(hub: Hub, lang: str) -> list[str]:
 def run_show(args: argparse.Namespace) -> None:
     """Show what a language's modules are and were trained on.
 
-    Prints licenses, base, stages with the main settings, scores and data, as the language's card states them.
-    For everything on the card, such as all settings and checksums, use --json.
+    Prints licenses, base, stages, scores and data, as the language's card states them. For everything on the
+    card, such as all settings and checksums, use --json.
 
     Examples:
         modenc hub show --hub adapters_hub/me5-small --lang kk
@@ -218,18 +206,10 @@ def sections(card: Card) -> dict[str, list[tuple[str, ...]]]:
 
 def _stage_row(stage: str, record: Mapping[str, Any]) -> tuple[str, ...]:
     if "imported from" in record:
-        return stage, "imported", "", "", f"from {record['imported from']}"
-    settings, metrics = _mapping(record, "settings"), _mapping(record, "metrics")
+        return stage, f"imported from {record['imported from']}", ""
+    settings = _mapping(record, "settings")
     method = str(settings.get("method") or summarize(settings))
-    values = {**settings, **_mapping(settings, "lora"), **_mapping(settings, "optimizer")}
-    shown = [
-        f"{name} {values[name]}"
-        for name in _SETTINGS.get(method.partition(" ")[0], _TRAINED)
-        if name in values
-    ]
-    seconds = metrics.get("seconds", "")
-    rounded = f"{seconds:.0f}" if isinstance(seconds, float) else str(seconds)
-    return stage, method, str(metrics.get("steps", "")), rounded, ", ".join(shown)
+    return stage, method, str(_mapping(record, "metrics").get("steps", ""))
 
 
 def _mapping(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -258,13 +238,12 @@ def run_check(args: argparse.Namespace) -> int:
     hub = open_hub(args)
     issues = [issue for lang in args.lang or [None] for issue in verify_hub(hub, lang)]
     codes = [hub.card(lang).lang for lang in args.lang] if args.lang and not issues else hub.languages()
+    for issue in issues:
+        sys.stdout.write(f"{issue}\n")
     if issues:
-        text = "".join(f"{issue}\n" for issue in issues)
-        text += "install or train the damaged languages again\n"
+        sys.stdout.write("install or train the damaged languages again\n")
     else:
-        text = f"{hub.name}: no issues ({', '.join(codes) or 'no languages'})\n"
-    content = [{"lang": item.lang, "file": item.file, "message": item.message} for item in issues]
-    write(args, {"hub": hub.name, "issues": content}, text)
+        sys.stdout.write(f"{hub.name}: no issues ({', '.join(codes) or 'no languages'})\n")
     return 1 if issues else 0
 
 
@@ -323,23 +302,14 @@ def run_remove(args: argparse.Namespace) -> None:
     Examples:
         modenc hub remove --hub adapters_hub/me5-small --lang kk
     """
-    from modenc.hub.files import files_below
     from modenc.hub.store import Hub
     from modenc.languages import language_name
 
     hub = Hub.open(args.hub)
-    roots = list(dict.fromkeys(hub.folder(lang) for lang in args.lang))
-    for root in roots:
-        if root.name == hub.info.pivot and not args.force:
-            raise HubError(
-                f"{hub.path}: {root.name} is the pivot, which the other languages are aligned to; "
-                "add --force to remove it anyway"
-            )
-    for root in roots:
-        sizes = [path.lstat().st_size for _, path in files_below(root)]
-        hub.remove(root.name)
-        removed = f"{language_name(root.name)} ({root.name})"
-        sys.stdout.write(f"removed {removed}: {root}, {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB\n")
+    folders = [hub.folder(lang) for lang in args.lang]  # an error is raised before anything is removed
+    for code in dict.fromkeys(folder.name for folder in folders):
+        hub.remove(code)
+        sys.stdout.write(f"removed {language_name(code)} ({code}) from {hub.path}\n")
 
 
 def run_push(args: argparse.Namespace) -> None:

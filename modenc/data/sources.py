@@ -69,11 +69,9 @@ class Source:
     repeat: PositiveInt = 1
     """Number of times that every row is read in an epoch, to give a small good source more weight."""
     license: str = ""
-    """License of the texts, copied into the cards of modules that are trained on them. For a file of
-    ``modenc translate``, the default is the one in the record beside the file."""
+    """License of the texts, copied into the cards of modules that are trained on them."""
     translator: str = ""
-    """Machine translation system of the texts (``Apertium eng-kaz``), copied into the cards, too. The default
-    is the one in the record."""
+    """Machine translation system of the texts (``Apertium eng-kaz``), copied into the cards, too."""
 
 
 @dataclass(frozen=True)

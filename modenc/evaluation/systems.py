@@ -138,6 +138,10 @@ def open_model(name: str, prompt: str | None = None, batch_size: int = 32) -> Se
         )
     else:
         with model_errors(name, "a sentence-transformers model's folder, or its name on Hugging Face"):
-            folder, options = checked_sentence_model(name)
-            model = SentenceTransformer(str(folder), **options)
+            model = SentenceTransformer(
+                str(checked_sentence_model(name)),
+                model_kwargs={"use_safetensors": True},
+                # Otherwise transformers would warn of an error in tokenizers of Mistral models.
+                processor_kwargs={"fix_mistral_regex": False},
+            )
     return SentenceTransformerSystem(name, model, prompt=prompt, batch_size=batch_size)

@@ -8,13 +8,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict
 
 from modenc.errors import HubError
-from modenc.hub.files import json_object, json_text, key_issues, listed
+from modenc.hub.files import check_keys, json_object, json_text
 from modenc.hub.layout import PART_FILES, VERSION_FOLDER
-from modenc.provenance import commercial_use
+from modenc.licenses import commercial_use
 
 # Infix of scores on development data, between the stage and the metric.
 _AFTER = "_dev_after_"
-_OPTIONAL = ("comparison", "version")
 
 
 class FileRecord(TypedDict):
@@ -57,9 +56,9 @@ class Card:
     files: dict[str, FileRecord] = field(default_factory=dict)
     """Path in the language's folder → size and checksum; filled in by publishing."""
     comparison: dict[str, dict[str, float]] = field(default_factory=dict)
-    """System → metric → value on held-out data, see :data:`Comparison`; older cards lack it."""
+    """System → metric → value on held-out data, see :data:`Comparison`."""
     version: str = field(default="", compare=False)
-    """Folder of the files, beside the card; filled in by publishing. Empty in older cards: no folder."""
+    """Folder of the files, beside the card; filled in by publishing."""
 
     def fingerprint(self, prefix: str = "") -> str:
         """Hash the checksums of the files whose path starts with ``prefix``, except README.md."""
@@ -94,11 +93,7 @@ class Card:
 
     def to_json(self) -> str:
         """Write the card as the text of ``card.json``."""
-        content = asdict(self)
-        for name in _OPTIONAL:  # older cards stay the same
-            if not content[name]:
-                del content[name]
-        return json_text(content)
+        return json_text(asdict(self))
 
     @staticmethod
     def from_json(text: str, where: str = "card.json") -> Card:
@@ -108,13 +103,9 @@ class Card:
             HubError: the text is no JSON object, or keys are missing, unknown or of another type.
         """
         content = json_object(text, where)
-        if issues := listed(key_issues(content, Card, optional=_OPTIONAL)):
-            raise HubError(
-                f"{where}: {issues}. The card may come from another version of modenc: "
-                "update modenc, or install the language again"
-            )
+        check_keys(content, Card, where)
         card = Card(**content)
-        if card.version and not VERSION_FOLDER.fullmatch(card.version):
+        if not VERSION_FOLDER.fullmatch(card.version):
             raise HubError(
                 f"{where}: version: expected a name such as v-0123abcd, found {card.version!r:.60}"
             )
@@ -125,7 +116,7 @@ Comparison = Mapping[str, Mapping[str, float]]
 """A language's modules and the base on the same held-out data, as stored in its card.
 
 The systems ``base``, ``modules`` and, for a language with alignment, ``align=False`` → metric → value, and
-``rows`` → metric → number of held-out rows. Empty without held-out data, and in older cards.
+``rows`` → metric → number of held-out rows. Empty without held-out data.
 """
 
 BASE, MODULES, UNALIGNED, ROWS = "base", "modules", "align=False", "rows"

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
 from modenc.errors import HubError
-from modenc.suggest import closest_match
 
 MOST_JSON_BYTES = 1 << 24
 """Most bytes of a JSON file in a hub; larger ones would take minutes and gigabytes to read."""
 _MOST_DEEP = 8
-_MOST_LISTED = 20
 # Greater integers cannot be converted to float.
 _MOST_BITS = 1000
 
@@ -44,45 +41,34 @@ def json_text(content: dict[str, Any] | list[Any]) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def key_issues(
-    content: dict[str, Any], kind: type, optional: Collection[str] = (), where: str = ""
-) -> Iterator[str]:
-    """Yield a message for each missing key, unknown key and value of another type than ``kind`` has.
+def check_keys(content: dict[str, Any], kind: type, where: str) -> None:
+    """Check that an object has the keys of the class ``kind``, and values of their types.
 
-    ``where`` is the prefix of the messages: the object's place in the file.
+    Raises:
+        HubError: it names the first difference; ``where`` is the object's place, for the message.
     """
     hints = get_type_hints(kind)
-    yield from (f"{where}missing key {name!r}" for name in hints if name not in {*content, *optional})
+    if different := sorted(hints.keys() ^ content.keys()):
+        raise HubError(
+            f"{where}: expected the keys {', '.join(hints)}, found a difference in "
+            f"{', '.join(different)[:100]}; correct the file, or update modenc if a later version wrote it"
+        )
     for name, value in content.items():
-        if name in hints:
-            yield from _value_issues(value, hints[name], f"{where}{name}")
-        else:
-            close = closest_match(name, hints)
-            yield f"{where}unknown key {name!r:.60}" + (f" (did you mean {close!r}?)" if close else "")
+        _check_value(value, hints[name], f"{where}: {name}")
 
 
-def _value_issues(value: Any, hint: Any, where: str) -> Iterator[str]:
+def _check_value(value: Any, hint: Any, where: str) -> None:
     if hint is Any:
         return
     kind: Any = dict if is_typeddict(hint) else get_origin(hint) or hint
-    inner = get_args(hint)
     fits = isinstance(value, (int, float) if kind is float else kind) and not isinstance(value, bool)
     if not fits or (isinstance(value, int) and value.bit_length() > _MOST_BITS):
-        yield f"{where}: expected {kind.__name__}, found {value!r:.60}"
-    elif is_typeddict(hint):
-        yield from key_issues(value, hint, where=f"{where}: ")
-    elif kind is dict:
-        for name, item in value.items():
-            yield from _value_issues(item, inner[1], f"{where}.{name:.60}")
-    elif kind is list:
-        for position, item in enumerate(value):
-            yield from _value_issues(item, inner[0], f"{where}[{position}]")
-
-
-def listed(issues: Iterable[str]) -> str:
-    """Join the first issues in one line; at most one more is computed than is shown."""
-    first = list(islice(issues, _MOST_LISTED + 1))
-    return "; ".join(first if len(first) <= _MOST_LISTED else [*first[:_MOST_LISTED], "and more"])
+        raise HubError(f"{where}: expected {kind.__name__}, found {value!r:.60}; correct the file")
+    if is_typeddict(hint):
+        check_keys(value, hint, where)
+    elif kind in (dict, list):
+        for place, item in value.items() if kind is dict else enumerate(value):
+            _check_value(item, get_args(hint)[-1], f"{where}: {place!s:.60}")
 
 
 def read_text(path: Path) -> str:

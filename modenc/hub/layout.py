@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 from modenc.errors import HubError
-from modenc.hub.files import json_object, json_text, key_issues, listed, read_text
+from modenc.hub.files import check_keys, json_object, json_text, read_text
 from modenc.storage import write_atomically
 
 FORMAT_VERSION = 1
@@ -17,8 +16,6 @@ CARD_FILE = "card.json"
 README_FILE = "README.md"
 VERSION_FOLDER = re.compile(r"v-[0-9a-f]{8}")
 """Name of the folder with the files of one version of a language."""
-UNFINISHED_CARD = re.compile(r"\.card\.tmp-\d+-[0-9a-f]{8}\.json")
-"""Name of a card that :func:`~modenc.storage.whole_file` is writing, or was when its process was killed."""
 
 POOLING_FOLDER = "1_Pooling"
 MODULES_FILE = "modules.json"
@@ -101,16 +98,23 @@ class HubInfo:
         )
 
 
-def info_issues(info: HubInfo) -> Iterator[str]:
-    """Yield a message for each value that no base can have."""
+def check_info(info: HubInfo, where: str) -> None:
+    """Check that all values are those that a base can have.
+
+    Raises:
+        HubError: it names the first that is not; ``where`` is the file, for the message.
+    """
     if not 1 <= info.hidden_size <= _MOST_HIDDEN:
-        yield f"hidden_size: expected 1 to {_MOST_HIDDEN}, found {info.hidden_size}"
-    if info.pooling not in POOLINGS:
-        yield f"pooling: expected {', '.join(POOLINGS)}, found {info.pooling!r:.60}"
-    if info.max_length < 1:
-        yield f"max_length: expected 1 or more, found {info.max_length}"
-    if len(info.prompt) > _MOST_PROMPT:
-        yield f"prompt: expected at most {_MOST_PROMPT} characters, found {len(info.prompt)}"
+        wrong = f"hidden_size: expected 1 to {_MOST_HIDDEN}, found {info.hidden_size}"
+    elif info.pooling not in POOLINGS:
+        wrong = f"pooling: expected {', '.join(POOLINGS)}, found {info.pooling!r:.60}"
+    elif info.max_length < 1:
+        wrong = f"max_length: expected 1 or more, found {info.max_length}"
+    elif len(info.prompt) > _MOST_PROMPT:
+        wrong = f"prompt: expected at most {_MOST_PROMPT} characters, found {len(info.prompt)}"
+    else:
+        return
+    raise HubError(f"{where}: {wrong}; correct it")
 
 
 @dataclass(frozen=True)
@@ -194,22 +198,14 @@ def read_info(root: Path) -> HubInfo:
         raise HubError(
             f"{path}: expected format_version {FORMAT_VERSION}, found {version!r:.60}; update modenc"
         )
-    issues = listed(key_issues(content, HubInfo)) or listed(info_issues(HubInfo(**content)))
-    if issues:
-        raise HubError(f"{path}: {issues}; correct it, or make the hub again")
-    return HubInfo(**content)
+    check_keys(content, HubInfo, str(path))
+    info = HubInfo(**content)
+    check_info(info, str(path))
+    return info
 
 
 def _no_hub(root: Path) -> str:
-    if not root.exists():
-        found = "no such folder"
-    elif not root.is_dir():
-        found = "a file"
-    elif (root / CARD_FILE).is_file():
-        found = f"a language's folder; its hub is {root.resolve().parent}"
-    else:
-        inside = sorted(hub.parent.name for hub in root.glob(f"*/{HUB_FILE}"))
-        found = f"a folder without it (hubs inside: {', '.join(inside)})" if inside else "a folder without it"
+    found = "a folder without it" if root.is_dir() else "a file" if root.exists() else "no such folder"
     return (
         f"{root}: expected a hub (a folder with {HUB_FILE}), found {found}; give a hub's path, or train one"
     )

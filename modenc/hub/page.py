@@ -16,7 +16,7 @@ from modenc.hub.layout import README_FILE, STAGE_MODULES, HubInfo
 HUB_PAGES = {"me5-small": "intfloat/multilingual-e5-small"}
 """Bundled base → Hugging Face id of the model that it was converted from."""
 
-# Identifiers the Hugging Face hub accepts as `license`; others are given as `license_name`.
+# Identifiers that the Hugging Face hub accepts as `license`.
 _LICENSE_IDS = frozenset({
     "apache-2.0", "bsd-2-clause", "bsd-3-clause", "cc0-1.0", "cc-by-3.0", "cc-by-4.0", "cc-by-nc-4.0",
     "cc-by-nc-sa-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "gpl-2.0", "gpl-3.0", "lgpl-2.1", "lgpl-3.0", "mit",
@@ -61,17 +61,12 @@ def language_page(card: Card) -> str:
     )
 
 
-def license_fields(licenses: Iterable[str]) -> dict[str, Any]:
-    """Return the front matter of licenses: ``license``, and ``license_name`` if the site does not know it."""
-    stated = set(licenses)
+def _license(licenses: Iterable[str]) -> str | None:
+    """Return the front matter's license: ``other`` for several, and for one that the site does not know."""
+    stated = {re.sub(r"\s+", "-", name.strip().lower()) for name in licenses}
     if not stated:
-        return {}
-    only = stated.pop() if len(stated) == 1 else "mixed"
-    known = re.sub(r"\s+", "-", only.strip().lower())
-    if known in _LICENSE_IDS:
-        return {"license": known}
-    name = re.sub(r"[^a-z0-9.]+", "-", only.lower()).strip("-")
-    return {"license": "other", "license_name": name or "other"}
+        return None
+    return stated.pop() if len(stated) == 1 and stated <= _LICENSE_IDS else "other"
 
 
 def base_page(base_id: str) -> str | None:
@@ -90,45 +85,30 @@ def front_matter(card: Card, library: str, *tags: str) -> str:
     return ModelCardData(
         language=card.lang,
         library_name=library,
-        **license_fields(card.licenses),
+        license=_license(card.licenses),
         base_model=base_page(card.base_id),
         pipeline_tag="sentence-similarity",
         tags=["sentence-transformers", "sentence-similarity", *tags],
     ).to_yaml()
 
 
-def hub_page(name: str, info: HubInfo, cards: Sequence[Card], text: str | None = None) -> str:
-    """Write the ``README.md`` of the repository ``name``, whose hub has these ``cards``.
+def hub_page(name: str, info: HubInfo, cards: Sequence[Card]) -> str:
+    """Write the ``README.md`` of the repository ``name``, whose hub has these ``cards``."""
+    from huggingface_hub import ModelCardData
 
-    The text of the publisher's own page ``text``, and its additional front matter, are kept.
-    """
-    from huggingface_hub import ModelCard, ModelCardData
-
-    base = base_page(info.base_id)
-    licenses = license_fields(license for card in cards for license in card.licenses)
-    if "license_name" in licenses:
-        licenses["license_link"] = f"https://huggingface.co/{name}#licenses"
+    base, codes = base_page(info.base_id), [card.lang for card in cards]
     data = ModelCardData(
-        language=[card.lang for card in cards],
-        **licenses,
+        language=codes,
+        license=_license(license for card in cards for license in card.licenses),
         library_name="modenc",
         base_model=base,
         base_model_relation="adapter" if base else None,
         tags=list(_HUB_TAGS),
         pipeline_tag="sentence-similarity",
     )
-    if text is None:
-        return f"---\n{data.to_yaml()}\n---\n\n{_text(name, info, cards)}"
-    own = ModelCard(text, ignore_metadata_errors=True)
-    front_matter: dict[str, Any] = own.data.to_dict() | data.to_dict()  # type: ignore[no-untyped-call]
-    merged = ModelCardData(**front_matter, ignore_metadata_errors=True)
-    return f"---\n{merged.to_yaml()}\n---\n{own.text}"
-
-
-def _text(name: str, info: HubInfo, cards: Sequence[Card]) -> str:
-    codes = [card.lang for card in cards]
     return render(
         "hub.md.j2",
+        metadata=data.to_yaml(),
         name=name,
         info=info,
         cards=cards,

@@ -5,19 +5,22 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modenc.errors import HubError
 from modenc.hub.card import Card
 from modenc.hub.files import files_below, read_text
 from modenc.hub.layout import HUB_FILE, README_FILE, HubInfo
 from modenc.hub.page import hub_page
-from modenc.hub.remote import ROOT_FILES, RemoteHub, Repository
+from modenc.hub.remote import RemoteHub, check_id, hugging_face_errors
 from modenc.hub.store import Hub
 from modenc.languages import listed_codes, normalize_code
 
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
 # Other files that a repository may have; any more could be a model, which a hub would hide.
-_OTHER_FILES = frozenset({README_FILE, "LICENSE", "LICENSE.md", "LICENSE.txt", *ROOT_FILES})
+_OTHER_FILES = frozenset({README_FILE, "LICENSE", "LICENSE.md", "LICENSE.txt"})
 
 
 def push_hub(
@@ -33,8 +36,8 @@ def push_hub(
 ) -> str:
     """Upload a hub, or some of its languages, in one commit; makes the repository if there is none.
 
-    Other languages in the repository stay there. ``README.md`` is rewritten from all cards, with the text of
-    the ``README.md`` in the hub's folder if it has one.
+    Other languages in the repository stay there. ``README.md`` is the one in the hub's folder, or else
+    written from all cards.
 
     Args:
         hub: the hub, which is checked first.
@@ -53,17 +56,18 @@ def push_hub(
         HubError: the hub is damaged or lacks a language, the repository is another kind of hub or may not be
             written; nothing was uploaded.
     """
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
-    repository, info = Repository(repo, token), info or hub.info
+    check_id(repo)
+    api, info = HfApi(token=token), info or hub.info
     codes = hub.languages() if languages is None else [*map(normalize_code, listed_codes(languages))]
     if not codes:
         raise HubError(f"{hub.path}: expected languages to push, found none; train some (modenc train)")
     with tempfile.TemporaryDirectory() as folder:
         # A copy, so that languages installed in the meantime do not mix with the old ones.
         copied = hub.copy(Path(folder, "hub"), info, codes)
-        commit, there = _destination(repository, private, revision)
-        cards = _cards_there(repository, commit, there, info) | {code: copied.card(code) for code in codes}
+        commit, there = _destination(api, repo, private, revision)
+        cards = _cards_there(repo, commit, there, info, token) | {code: copied.card(code) for code in codes}
         page = _page(hub, repo, info, cards)
         (copied.path / README_FILE).write_text(page, encoding="utf-8", errors="backslashreplace")
         files = dict(files_below(copied.path))
@@ -71,8 +75,8 @@ def push_hub(
         # Files of older versions of these languages, which are not on the new cards.
         stale = [name for name in there if name.partition("/")[0] in codes and name not in files]
         operations += map(CommitOperationDelete, stale)
-        with repository.errors(revision):
-            done = repository.api.create_commit(
+        with hugging_face_errors(repo, revision):
+            done = api.create_commit(
                 repo,
                 operations,
                 commit_message=message or f"Add {', '.join(codes)}",
@@ -82,46 +86,40 @@ def push_hub(
     return str(done.commit_url)
 
 
-def _destination(repository: Repository, private: bool | None, revision: str | None) -> tuple[str, list[str]]:
+def _destination(api: HfApi, repo: str, private: bool | None, revision: str | None) -> tuple[str, list[str]]:
     """Make the repository and branch if needed; returns the newest commit there, and its files."""
-    api = repository.api
-    with repository.errors(revision):
-        api.create_repo(repository.name, private=private, exist_ok=True)
+    with hugging_face_errors(repo, revision):
+        api.create_repo(repo, private=private, exist_ok=True)
         if revision is not None:
-            api.create_branch(repository.name, branch=revision, exist_ok=True)
-        found = api.model_info(repository.name, revision=revision)
+            api.create_branch(repo, branch=revision, exist_ok=True)
+        found = api.model_info(repo, revision=revision)
     if private and found.private is False:
         raise HubError(
-            f"{repository}: expected a private repository, found a public one; nothing was uploaded. Make it "
+            f"{repo}: expected a private repository, found a public one; nothing was uploaded. Make it "
             "private on the site, or push without --private"
         )
     return str(found.sha), [file.rfilename for file in found.siblings or ()]
 
 
-def _cards_there(repository: Repository, commit: str, there: list[str], info: HubInfo) -> dict[str, Card]:
+def _cards_there(
+    repo: str, commit: str, there: list[str], info: HubInfo, token: bool | str | None
+) -> dict[str, Card]:
     """Return code → card of the hub in the repository, which may be empty but hold nothing else."""
     if HUB_FILE not in there:
         others = [name for name in there if name not in _OTHER_FILES and not name.startswith(".")]
         if others:
             raise HubError(
-                f"{repository}: expected a hub or an empty repository, found {', '.join(others[:5])}; "
+                f"{repo}: expected a hub or an empty repository, found {', '.join(others[:5])}; "
                 "nothing was uploaded. Give another id"
             )
         return {}
-    found = RemoteHub.at(repository, commit)
+    found = RemoteHub.at(repo, commit, token)
     if different := info.differences(found.info):
-        raise HubError(
-            f"{repository} is another kind of hub ({different}); nothing was uploaded. Give another id"
-        )
+        raise HubError(f"{repo} is another kind of hub ({different}); nothing was uploaded. Give another id")
     return {code: found.card(code) for code in found.languages()}
 
 
 def _page(hub: Hub, repo: str, info: HubInfo, cards: dict[str, Card]) -> str:
     own = hub.path / README_FILE
-    # The page of a hub from Hugging Face was written for another repository.
-    text = read_text(own) if own.is_file() and not isinstance(hub, RemoteHub) else None
     codes = sorted(cards, key=lambda code: (code != info.pivot, code))
-    try:
-        return hub_page(repo, info, [cards[code] for code in codes], text)
-    except Exception as error:  # two libraries raise many types
-        raise HubError(f"{own}: expected front matter in YAML, found: {error}; correct it") from error
+    return read_text(own) if own.is_file() else hub_page(repo, info, [cards[code] for code in codes])

@@ -2,7 +2,7 @@
 
 A language's files are in a version folder, which its card names: ``kk/card.json`` and ``kk/v-0123abcd/``. A
 new version is written beside the old one, and replacing the card puts it in use. The version before stays
-until the next one, for those who are reading it. (In hubs of before 0.1.0 the files lie beside the card.)
+until the next one, for those who are reading it.
 """
 
 from __future__ import annotations
@@ -48,11 +48,10 @@ from modenc.hub.layout import (
     PART_FILES,
     POOLING_FOLDER,
     README_FILE,
-    UNFINISHED_CARD,
     VERSION_FOLDER,
     HubInfo,
     LanguageLayout,
-    info_issues,
+    check_info,
     read_info,
     write_sentence_transformers_files,
 )
@@ -224,8 +223,7 @@ class Hub:
     def _begin(cls, path: str | Path, info: HubInfo) -> Hub:
         """Prepare a folder, without ``hub.json`` if it is no hub yet."""
         root = _path(path)
-        if issues := list(info_issues(info)):
-            raise HubError(f"{root}: {'; '.join(issues)}; no such hub could be opened")
+        check_info(info, str(root))
         if (root / HUB_FILE).exists():
             hub = cls.open(root)
             if different := info.differences(hub.info):
@@ -280,7 +278,6 @@ class Hub:
             HubError: the card is for another base, or the modules cannot be used; the hub is left as it was.
         """
         _check_base(card, self.info)
-        (staging_dir / CARD_FILE).unlink(missing_ok=True)
         page = language_page(card)
         (staging_dir / README_FILE).write_text(page, "utf-8", "backslashreplace", newline="\n")
         records = {
@@ -400,7 +397,7 @@ def language_folder(folder: Path, lang: str | None) -> Path:
 
 
 def _version_in_use(folder: Path) -> str | None:
-    """Return the version that a card names: empty if its files lie beside it, None without a card."""
+    """Return the version that a card names; None without a card."""
     with suppress(HubError):
         return read_card(folder).version
     return None
@@ -409,8 +406,7 @@ def _version_in_use(folder: Path) -> str | None:
 def _remove_unused(folder: Path, used: Sequence[str | None]) -> None:
     """Remove what is neither the card nor ``used``, and older than what another process may be writing."""
     for path in folder.iterdir():
-        beside_card = "" in used and not VERSION_FOLDER.fullmatch(path.name)
-        if path.name in (CARD_FILE, *used) or beside_card:
+        if path.name in (CARD_FILE, *used):
             continue
         with suppress(OSError):
             if time.time() - path.lstat().st_mtime < _LEFT_BEHIND_SECONDS:
@@ -489,7 +485,7 @@ def read_language(
         files.report(CARD_FILE, f"expected the base {info.base_fingerprint}, found {card.base_fingerprint}")
     with files.reporting(None):
         layout.present()
-    folder = layout.root.parent if layout.root.name == card.version else layout.root
+    folder = layout.root.parent
     if any(path.is_symlink() for path in (folder, layout.root, folder / CARD_FILE)):
         files.report(CARD_FILE, "expected a plain folder with a plain file, found a link")
     with files.reporting(CARD_FILE):
@@ -501,12 +497,9 @@ def read_language(
 
 def _sizes(root: Path) -> dict[str, int | None]:
     """Return name → bytes of the files of a language; None for a link or special file."""
-    # Beside the files of a language without a version folder one may be written, and its new card.
     return {
         name: None if path.is_symlink() or not path.is_file() else path.stat().st_size
         for name, path in files_below(root)
-        if not VERSION_FOLDER.fullmatch(name.partition("/")[0])
-        and not (name == CARD_FILE or UNFINISHED_CARD.fullmatch(name))
     }
 
 

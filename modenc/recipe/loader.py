@@ -11,11 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from modenc.data.kinds import TRAINED_ON
-from modenc.data.sources import Source
 from modenc.errors import LanguageError, RecipeError
 from modenc.languages import find_code, listed_codes, normalize_code
-from modenc.provenance import joint_license, read_record
 from modenc.recipe.checks import check_languages, check_plan, unknown_language, unknown_placeholders
 from modenc.recipe.files import (
     DEFAULTS_FILE,
@@ -40,7 +37,7 @@ from modenc.recipe.issues import (
     unknown_keys,
 )
 from modenc.recipe.parse import describe, parse
-from modenc.recipe.settings import FRESH, SECTIONS, DataSettings, LanguagePlan, Recipe
+from modenc.recipe.settings import FRESH, SECTIONS, LanguagePlan, Recipe
 
 logger = logging.getLogger(__name__)
 
@@ -290,7 +287,7 @@ def _plans(
         alignment = replace(plan.alignment, start=_start(plan, "alignment", issues))
         emma_x = replace(plan.emma_x, warmup_languages=_warmup_languages(plan, own, issues))
         sections = {"sentence_encoding": encoding, "alignment": alignment, "emma_x": emma_x, "run": run}
-        plan = replace(plan, data=_with_records(plan), **sections)
+        plan = replace(plan, **sections)
         plans[lang] = _as_pivot(plan, own_table, issues) if lang == header.pivot else plan
         found += [(lang, issue) for issue in issues]
     return plans
@@ -302,31 +299,6 @@ def _start(plan: LanguagePlan, section: str, issues: list[Issue]) -> str:
     if start != FRESH:
         start = _code(start, (section, "start"), issues, f"expected {FRESH!r} or a language code: ")
     return FRESH if start == plan.lang else start
-
-
-def _with_records(plan: LanguagePlan) -> DataSettings:
-    """Fill in licenses and translators that are not stated from the records of ``modenc translate``.
-
-    Development sets stay as they are, since cards do not name them.
-    """
-    changes: dict[str, Any] = {
-        name: tuple(_with_record(source, plan) for source in getattr(plan.data, name)) for name in TRAINED_ON
-    }
-    return replace(plan.data, **changes)
-
-
-def _with_record(source: Source, plan: LanguagePlan) -> Source:
-    if source.path is None or (source.license and source.translator):
-        return source
-    paths = [path for path in (source.path, source.pivot_path) if path is not None]
-    found = [read_record(plan.data.root / os.path.expanduser(plan.fill(path))) for path in paths]
-    # A file without a record usually has the texts that the other was translated from.
-    records = [record for record in found if record is not None]
-    return replace(
-        source,
-        license=source.license or joint_license([record.license for record in records]),
-        translator=source.translator or "; ".join(dict.fromkeys(record.translator for record in records)),
-    )
 
 
 def _left_out(plan: LanguagePlan) -> Iterator[str]:

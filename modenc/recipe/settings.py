@@ -15,7 +15,7 @@ from modenc.data.filters import Filters
 from modenc.data.kinds import KINDS, TRAINED_ON, DataKind
 from modenc.data.sources import Source as Source
 from modenc.hub.layout import STAGE_MODULES
-from modenc.provenance import is_allowed
+from modenc.licenses import is_allowed
 from modenc.ranges import (
     SEED,
     NonNegativeFloat,

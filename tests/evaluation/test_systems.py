@@ -66,12 +66,12 @@ def test_code_of_a_model_is_never_run(model, tmp_path, beside):
 
 @pytest.fixture
 def fetched(monkeypatch, tmp_path):
-    """Makes a folder what is fetched of any model, and notes which are asked for, and where they go."""
+    """Makes a folder what is fetched of any model, and notes which are asked for."""
     asked = []
 
     def of(folder):
-        def snapshot(name, *, cache_dir, **_):
-            asked.append((name, cache_dir))
+        def snapshot(name, **_):
+            asked.append(name)
             return shutil.copytree(folder, tmp_path / "fetched")
 
         monkeypatch.setattr(trust, "snapshot_download", snapshot)
@@ -84,23 +84,13 @@ def fetched(monkeypatch, tmp_path):
     ("name", "whole"),
     [
         ("some-model", "sentence-transformers/some-model"),
-        ("bert-base-uncased", "bert-base-uncased"),
         ("somebody/some-model", "somebody/some-model"),
     ],
 )
-def test_a_model_elsewhere_is_named_as_for_sentence_transformers(model, fetched, monkeypatch, name, whole):
-    monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", "kept here")
+def test_a_model_elsewhere_is_named_as_for_sentence_transformers(model, fetched, name, whole):
     asked = fetched(model)
     assert open_model(name).encode(TEXTS, "en").shape == (2, 8)
-    assert asked == [(whole, "kept here")]
-
-
-def test_a_hub_elsewhere_is_no_model(tiny_hub, fetched):
-    fetched(tiny_hub.path)
-    with pytest.raises(
-        BaseModelError, match=r"found a hub of modules; in Python use ModularEncoder\('somebody/hub'\)"
-    ):
-        open_model("somebody/hub")
+    assert asked == [whole]
 
 
 def test_static_embeddings_are_evaluated(tiny_xlmr, tmp_path):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from tiny_languages import make_card
@@ -10,7 +11,7 @@ from modenc.errors import HubError
 from modenc.hub.card import Card, is_worse_than_base
 from modenc.hub.page import language_page
 
-CARD = make_card("kk", files={"a/b.json": {"sha256": "00", "bytes": 2}})
+CARD = make_card("kk", files={"a/b.json": {"sha256": "00", "bytes": 2}}, version="v-0123abcd")
 
 
 def test_json_round_trip() -> None:
@@ -18,23 +19,22 @@ def test_json_round_trip() -> None:
     assert CARD.to_json().endswith("}\n")
 
 
-def test_wrong_keys_are_all_named() -> None:
-    content = json.loads(CARD.to_json())
-    del content["seed"]
-    content |= {"license": [], "scores": [1], "recipe": True, "files": {"x": {"bytes": "2"}}}
-    with pytest.raises(HubError) as error:
-        Card.from_json(json.dumps(content), where="kk/card.json")
-    message = str(error.value)
-    for part in (
-        "kk/card.json: missing key 'seed'",
-        "unknown key 'license' (did you mean 'licenses'?)",
-        "scores: expected dict, found [1]",
-        "recipe: expected str, found True",
-        "files.x: missing key 'sha256'",
-        "files.x: bytes: expected int, found '2'",
-        "update modenc, or install the language again",
-    ):
-        assert part in message
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"license": []}, "kk/card.json: expected the keys lang, .*, found a difference in license; correct"),
+        ({"scores": [1]}, r"scores: expected dict, found \[1\]"),
+        ({"recipe": True}, "recipe: expected str, found True"),
+        ({"files": {"x": {"bytes": "2"}}}, "files: x: expected the keys sha256, bytes, found .* in sha256"),
+        ({"files": {"x": {"sha256": "", "bytes": "2"}}}, "files: x: bytes: expected int, found '2'"),
+        ({"comparison": {"base": 1}}, "comparison: base: expected dict, found 1"),
+        ({"comparison": {"base": {"sts": "1"}}}, "comparison: base: sts: expected float, found '1'"),
+    ],
+)
+def test_a_damaged_card_is_said_clearly(changes: dict[str, object], message: str) -> None:
+    text = json.dumps(json.loads(CARD.to_json()) | changes)
+    with pytest.raises(HubError, match=message):
+        Card.from_json(text, where="kk/card.json")
 
 
 def test_readme_has_front_matter_and_tables() -> None:
@@ -61,7 +61,6 @@ def test_readme_of_norwegian_several_licenses_and_a_bundled_base() -> None:
     text = language_page(card)
     front = yaml.safe_load(text.split("---\n", 2)[1])
     assert front["license"] == "other"
-    assert front["license_name"] == "mixed"
     assert front["base_model"] == "intfloat/multilingual-e5-small"
     assert "## Scores" not in text
     for folder in ("/models/base", "./base", "../base"):
@@ -78,16 +77,10 @@ COMPARISON = {
 }
 
 
-def test_a_card_without_a_comparison_is_read_and_written_as_it_is() -> None:
-    text = CARD.to_json()
-    assert "comparison" not in text
-    assert Card.from_json(text).comparison == {}
-    assert "Compared with the base" not in language_page(CARD)
-
-
 def test_a_comparison_is_stored_and_shown() -> None:
-    card = make_card("kk", comparison=COMPARISON)
+    card = replace(CARD, comparison=COMPARISON)
     assert Card.from_json(card.to_json()) == card
+    assert "Compared with the base" not in language_page(CARD)
     text = language_page(card)
     assert "## Compared with the base alone" in text
     assert "| held-out data | rows | base | modules | align=False |" in text
@@ -95,19 +88,6 @@ def test_a_comparison_is_stored_and_shown() -> None:
     assert "| mean |  | 85.0 | 88.5 | 86.5 |" in text
     assert "| tokens a sentence (fewer are better) | 200 | 39.6 | 47.9 | 47.9 |" in text
     assert sections(card)["compared with the base alone"][0][0] == "  held-out data"
-
-
-@pytest.mark.parametrize(
-    ("comparison", "message"),
-    [
-        ({"base": 1}, "comparison.base: expected dict, found 1"),
-        ({"base": {"sts": "1"}}, "comparison.base.sts: expected float, found '1'"),
-    ],
-)
-def test_a_comparison_is_of_numbers(comparison: object, message: str) -> None:
-    content = {**json.loads(CARD.to_json()), "comparison": comparison}
-    with pytest.raises(HubError, match=message):
-        Card.from_json(json.dumps(content))
 
 
 def test_modules_lose_where_the_mean_of_shared_metrics_is_lower() -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import errno
 import itertools
 import json
-import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -70,8 +69,7 @@ def test_open_says_what_it_found(hub: Hub, tmp_path: Path) -> None:
     for path, found in (
         (tmp_path / "none", "found no such folder"),
         (hub.path / "hub.json", "found a file"),
-        (hub.path / "kk", r"found a language's folder; its hub is .*hub"),
-        (tmp_path, r"found a folder without it \(hubs inside: hub\)"),
+        (tmp_path, "found a folder without it"),
     ):
         with pytest.raises(HubError, match=rf"expected a hub \(a folder with hub.json\), {found}"):
             Hub.open(path)
@@ -82,8 +80,7 @@ def test_open_says_what_it_found(hub: Hub, tmp_path: Path) -> None:
     [
         ({"format_version": 2}, "expected format_version 1, found 2; update modenc"),
         ({"hidden_size": "8"}, "hidden_size: expected int, found '8'"),
-        ({"pivoot": "en"}, r"unknown key 'pivoot' \(did you mean 'pivot'\?\)"),
-        ({f"k{i}": 1 for i in range(30)}, "unknown key 'k19'; and more; correct it"),
+        ({"pivoot": "en"}, "expected the keys base_id, .*, found a difference in pivoot; correct"),
     ],
 )
 def test_a_damaged_hub_file_is_named(hub: Hub, changes: dict[str, object], message: str) -> None:
@@ -175,26 +172,6 @@ def test_modules_are_not_installed_where_they_would_be_used_in_another_way(
         with pytest.raises(HubError, match=f"used in another way.*{name}: expected '{value}'.*same settings"):
             other.install(folder, lang)
     assert other.languages() == []
-
-
-def test_a_folder_that_is_closed_to_the_user_is_no_language(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Such as ``lost+found`` of a volume; the tests' user may be root, to whom nothing is closed."""
-    (hub.path / "lost+found").mkdir()
-    stat = os.stat
-
-    def closed(path: Any, **options: Any) -> os.stat_result:
-        if "lost+found/" in str(path):
-            raise PermissionError(errno.EACCES, "Permission denied")
-        return stat(path, **options)
-
-    monkeypatch.setattr(os, "stat", closed)
-    assert hub.languages() == ["en", "az", "kk"]
-    assert [str(issue) for issue in verify_hub(hub)] == [
-        "lost+found: expected a language's folder, found one without card.json, or not named by a code such "
-        "as kk; rename or delete it"
-    ]
 
 
 def full_after(times: int, monkeypatch: pytest.MonkeyPatch) -> None:

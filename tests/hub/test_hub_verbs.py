@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -74,7 +73,7 @@ def test_show(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
         ["language", "Kazakh", "(kk)"],
         ["base", "tiny/base"],
         ["commercial", "use", "yes"],
-        ["stage", "method", "steps", "seconds", "settings"],
+        ["stage", "method", "steps"],
         ["sentence_encoding", "mnrl"],
         ["sts", "76.25"],
         ["paraphrases", "pairs.tsv", "1000", "CC", "BY-SA", "4.0"],
@@ -84,33 +83,6 @@ def test_show(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         json.loads(run(capsys, "hub", "show", "--hub", hub.path, "--lang", "kk", "--json")[1])["lang"] == "kk"
     )
-
-
-def test_show_prints_the_settings_that_matter(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
-    lora, optimizer = {"rank": 8, "alpha": 16}, {"steps": 0, "batch_size": 32, "learning_rate": 0.0005}
-    common = {"max_length": 48, "lora": lora, "optimizer": optimizer}
-    stages = {
-        "vocabulary": {"settings": {"method": "extend", "size": 300, "new_pieces": 20, "storage": "int8"}},
-        "language_adaptation": {"settings": {"objective": "none", **common}, "metrics": {"threads": 1}},
-        "sentence_encoding": {
-            "settings": {"objective": "none", "start": "en", "scored_steps": 9, **common},
-            "metrics": {"steps": 9, "seconds": 3.6, "dev": [{"step": 0, "sts": 84.7}]},
-        },
-        "alignment": {"imported from": "https://example.org/cla", "base": "tiny/base"},
-    }
-    with hub.staging("kk") as staging:
-        shutil.copytree(hub.layout("kk").root, staging, dirs_exist_ok=True)
-        hub.publish(staging, replace(hub.card("kk"), stages=stages))
-    out = run(capsys, "hub", "show", "--hub", hub.path, "--lang", "kk")[1]
-    _, *rows = out.partition("\nstages\n")[2].partition("\n\n")[0].splitlines()
-    trained = "rank 8, learning_rate 0.0005, batch_size 32"
-    assert [re.split("  +", row.strip()) for row in rows] == [
-        ["vocabulary", "extend", "size 300, new_pieces 20, storage int8"],
-        ["language_adaptation", "none"],
-        ["sentence_encoding", "scored pairs from en", "9", "4", trained],
-        ["alignment", "imported", "from https://example.org/cla"],
-    ]
-    assert "{" not in out
 
 
 def test_check(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,14 +104,8 @@ def test_check(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
 def test_remove(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "hub", "remove", "--hub", hub.path, "--lang", "kaz")
     assert code == 0
-    assert out.startswith("removed Kazakh (kk): ")
+    assert out.startswith("removed Kazakh (kk) from ")
     assert hub.languages() == ["en", "az"]
-    code, _, err = run(capsys, "hub", "remove", "--hub", hub.path, "--lang", "en")
-    assert code == 2
-    assert "en is the pivot" in err
-    assert "--force" in err
-    assert run(capsys, "hub", "remove", "--hub", hub.path, "--lang", "en", "--force")[0] == 0
-    assert hub.languages() == ["az"]
 
 
 def test_install(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,7 +119,7 @@ def test_install(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "expected the modules of 'az', found those of 'kk'" in err
 
 
-def test_lists_and_checks_as_json(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_as_json(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     (hub.path / "az" / "card.json").write_text("{")
     found = json.loads(run(capsys, "hub", "list", "--hub", hub.path, "--json")[1])
     assert (found["hub"], found["base"]["id"], found["pivot"]) == ("hub", "tiny/base", "en")
@@ -163,11 +129,6 @@ def test_lists_and_checks_as_json(hub: Hub, capsys: pytest.CaptureFixture[str]) 
     assert kk["bytes"] > 0
     assert "error" in az
     assert en["code"] == "en"
-    code, out, _ = run(capsys, "hub", "check", "--hub", hub.path, "--json")
-    (issue,) = json.loads(out)["issues"]
-    assert (code, issue["lang"], issue["file"]) == (1, "az", "card.json")
-    code, out, _ = run(capsys, "hub", "check", "--hub", hub.path, "--lang", "kk", "--lang", "en", "--json")
-    assert (code, json.loads(out)["issues"]) == (0, [])
 
 
 def test_several_languages_at_once(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,11 +136,11 @@ def test_several_languages_at_once(hub: Hub, tmp_path: Path, capsys: pytest.Capt
     words = ("install", hub.path, "--hub", other.path, "--lang", "en", "--lang", "kk")
     assert run(capsys, "hub", *words)[0] == 0
     assert other.languages() == ["en", "kk"]
-    # Nothing is removed where one of them may not be.
-    words = ("remove", "--hub", other.path, "--lang", "kk", "--lang", "en")
-    assert run(capsys, "hub", *words)[0] == 2
+    # Nothing is removed where one of them is not there.
+    words = ("remove", "--hub", other.path, "--lang", "kk")
+    assert run(capsys, "hub", *words, "--lang", "az")[0] == 2
     assert other.languages() == ["en", "kk"]
-    assert run(capsys, "hub", *words, "--force")[0] == 0
+    assert run(capsys, "hub", *words, "--lang", "en")[0] == 0
     assert other.languages() == []
 
 

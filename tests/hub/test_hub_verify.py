@@ -158,30 +158,10 @@ def changed_byte(root: Path) -> None:
     path.write_bytes(content)
 
 
-def pickle_file(root: Path) -> None:
-    (root / "la" / "adapter_model.bin").touch()
-
-
-def test_tensors_that_are_too_many_are_not_read(hub: Hub) -> None:
-    """Each is no larger than may be; all together are."""
-    root = hub.layout("kk").root
-    layer = LAYER.replace(".0.", ".{}.")
-    weights = {
-        f"{layer.format(number)}.lora_{name}.weight": np.zeros(shape, np.float16)
-        for number in range(3000)
-        for name, shape in (("A", (2, HIDDEN)), ("B", (HIDDEN, 2)))
-    }
-    save_file(weights, root / "la" / "adapter_model.safetensors")
-    update_card(hub.folder("kk"))
-    with pytest.raises(HubError, match="expected at most 65536 numbers in all tensors, found 96000"):
-        hub.read("kk")
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
         (changed_byte, "kk/embeddings.safetensors: expected sha256 [0-9a-f]{64}, found [0-9a-f]{64}"),
-        (pickle_file, "kk/la/adapter_model.bin: expected safetensors and JSON only"),
         (lambda root: (root / "notes.txt").touch(), "kk/notes.txt: not in the card"),
         (lambda root: (root / "README.md").write_text("short"), r"kk/README.md: expected \d+ bytes, found 5"),
         (lambda root: (root / "README.md").unlink(), "kk/README.md: expected by the card, not found"),
@@ -196,49 +176,6 @@ def test_verify_names_language_and_file(hub: Hub, damage: Callable[[Path], objec
     with pytest.raises(AssertionError, match=message):
         raise AssertionError("\n".join(str(issue) for issue in issues))
     assert verify_hub(hub, "az") == []
-
-
-def test_foreign_things_in_the_root(hub: Hub) -> None:
-    for name in ("adapter_config.json", "pytorch_model.bin", "README.md"):
-        (hub.path / name).touch()
-    (hub.path / "leftover").mkdir()
-    issues = {str(issue) for issue in verify_hub(hub)}
-    assert issues == {
-        "adapter_config.json: sentence-transformers would take the hub for a peft adapter; delete it",
-        "pytorch_model.bin: found a format that can run code; delete it",
-        "leftover: expected a language's folder, found one without card.json, or not named by a code such as "
-        "kk; rename or delete it",
-    }
-
-
-def test_code_under_dotted_names_is_told_of(hub: Hub) -> None:
-    (hub.path / ".x.pkl").touch()
-    (hub.path / ".cache" / "inner").mkdir(parents=True)
-    for name in ("x.py", "inner/y.BIN", "harmless.json"):
-        (hub.path / ".cache" / name).touch()
-    (hub.path / ".root").symlink_to("/")
-    (hub.path / ".linked.so").symlink_to("/dev/null")
-    issues = {(issue.lang, issue.file): issue.message for issue in verify_hub(hub)}
-    message = "found a format that can run code; delete it"
-    names = (".x.pkl", ".cache/x.py", ".cache/inner/y.BIN", ".linked.so")
-    assert issues == {(None, name): message for name in names}
-
-
-def test_folders_beside_the_languages_stop_nothing(hub: Hub) -> None:
-    for name in ("kk.bak", "kaz", "notes \udcff"):
-        shutil.copytree(hub.path / "kk", hub.path / name)
-    assert hub.languages() == ["en", "az", "kk"]
-    found = {issue.file for issue in verify_hub(hub) if "not named by a code" in issue.message}
-    assert found == {"kk.bak", "kaz", "notes \udcff"}
-
-
-def test_files_for_sentence_transformers_are_checked(hub: Hub) -> None:
-    path = hub.path / "modules.json"
-    path.write_text(path.read_text().replace("modenc.composition", "elsewhere"))
-    (hub.path / "1_Pooling" / "config.json").unlink()
-    issues = {issue.file: issue.message for issue in verify_hub(hub)}
-    assert issues["modules.json"] == "expected the file as modenc writes it, found another; restore it"
-    assert "expected a readable file" in issues["1_Pooling/config.json"]
 
 
 def test_weights_that_are_no_numbers_are_seen(hub: Hub) -> None:

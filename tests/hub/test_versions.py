@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -15,7 +14,6 @@ from typing import Any
 import pytest
 from tiny_languages import INFO, edit_json, make_card, publish, write_modules
 
-from modenc import storage
 from modenc.errors import HubError, StorageError
 from modenc.hub import store
 from modenc.hub.store import Hub
@@ -29,15 +27,6 @@ def versions(hub: Hub, lang: str = "kk") -> set[str]:
 def age(folder: Path) -> None:
     """Have a folder be as old as what no process is at work on."""
     os.utime(folder, (0, 0))
-
-
-def flatten(hub: Hub, lang: str) -> None:
-    """Bring a language into the layout of hubs of before 0.1.0: its files beside the card."""
-    root, folder = hub.layout(lang).root, hub.folder(lang)
-    for path in root.iterdir():
-        path.rename(folder / path.name)
-    root.rmdir()
-    edit_json(folder / "card.json", version="")
 
 
 def test_the_version_before_stays_until_the_next_one(hub: Hub) -> None:
@@ -64,27 +53,6 @@ def test_copies_have_the_same_names(hub: Hub, tmp_path: Path) -> None:
     copy = hub.copy(tmp_path / "copy", INFO)
     for lang in hub.languages():
         assert (copy.folder(lang) / "card.json").read_bytes() == (hub.folder(lang) / "card.json").read_bytes()
-
-
-def test_a_hub_without_version_folders_is_read_copied_and_replaced(hub: Hub, tmp_path: Path) -> None:
-    right = hub.read("kk")
-    flatten(hub, "kk")
-    assert hub.layout("kk").root == hub.folder("kk")
-    assert verify_hub(hub) == []
-    assert hub.read("kk").fingerprint == right.fingerprint
-    copy = hub.copy(tmp_path / "copy", INFO)
-    assert copy.card("kk") == hub.card("kk")
-    assert copy.card("kk").version
-    (hub.folder("kk") / "v-00000000").mkdir()  # another process is publishing
-    hub.read("kk")
-    new = publish(hub, "kk", fill=0.25)
-    assert (hub.folder("kk") / "embeddings.safetensors").is_file()
-    for path in hub.folder("kk").iterdir():
-        age(path)
-    publish(hub, "kk", fill=0.125)
-    assert versions(hub) >= {new.version, hub.card("kk").version}
-    assert not (hub.folder("kk") / "embeddings.safetensors").exists()
-    assert verify_hub(hub) == []
 
 
 def test_a_card_names_a_folder_of_its_own(hub: Hub) -> None:
@@ -114,10 +82,8 @@ def test_a_removed_language_is_gone_though_its_files_cannot_be_deleted(
         patch.setattr(store.shutil, "rmtree", lambda *_, **__: None)
         hub.remove("kk")
     assert hub.languages() == ["en", "az"]
-    (issue,) = verify_hub(hub)
-    assert str(issue).startswith("kk: expected a language's folder, found one without card.json")
     hub.remove("kk")
-    assert verify_hub(hub) == []
+    assert not (hub.path / "kk").exists()
     with pytest.raises(HubError, match="no modules for kk"):
         hub.remove("kk")
 
@@ -210,30 +176,6 @@ def test_processes_do_not_disturb_each_other(tmp_path: Path) -> None:
         assert len(list(pool.map(publish_many, [str(hub.path)] * 4, languages))) == 4
     assert hub.languages() == ["az", "kk", "uz"]
     assert verify_hub(hub) == []
-
-
-def test_a_card_that_was_being_written_hides_no_language_without_a_version_folder(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flatten(hub, "kk")
-    before, seen = hub.card("kk"), list[str]()
-
-    def killed(path: Path) -> None:
-        if path.name.startswith(".card.tmp-"):
-            seen.append(path.name)
-            shutil.copyfile(path, path.with_name(".card.tmp-1-0123abcd.json"))
-            assert verify_hub(Hub.open(hub.path)) == []
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(storage, "sync", killed)
-        with pytest.raises(KeyboardInterrupt):
-            publish(hub, "kk", fill=0.25)
-    assert len(seen) == 1
-    # What the killed process left is still there.
-    assert any(path.name.startswith(".card.tmp-") for path in hub.folder("kk").iterdir())
-    assert Hub.open(hub.path).card("kk") == before
-    assert verify_hub(Hub.open(hub.path)) == []
 
 
 def test_a_version_folder_that_is_a_link_is_refused(hub: Hub, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modenc.provenance import is_allowed
+from modenc.licenses import is_allowed
 from modenc.recipe.loader import load_recipe
 
 RECIPE = """
