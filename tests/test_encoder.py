@@ -294,7 +294,6 @@ def test_wrong_options_are_explained(encoder, act, message):
     ("options", "message"),
     [
         ({"min_confidence": 95}, "min_confidence: expected 0 to 1, found 95"),
-        ({"base": 5}, "base: expected 'me5-small', a folder or"),
         (
             {"backend": "onnx"},
             "backend: would have no effect; .*: prompts, default_prompt_name, truncate_dim",
