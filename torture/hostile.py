@@ -116,10 +116,10 @@ FILES: dict[str, tuple[Damage, str]] = {
     ),
     "code on the card": (_written("evil.py", "open('ran', 'w')"), "expected the files of"),
     "a link": (_replaced("README.md", lambda path: path.symlink_to("/etc/passwd")), "expected a plain file"),
-    "a link to a device": (_replaced(_CONFIG, lambda path: path.symlink_to("/dev/zero")), "not found"),
+    "a link to a device": (_replaced(_CONFIG, lambda path: path.symlink_to("/dev/zero")), "found a link"),
     "a link for a language's folder": (_linked_folder, "found a link"),
     "eight gigabytes of holes": (_holes, "pad.txt: expected the files of"),
-    "folders in folders": (_deep, "at most 8 folders in each other"),
+    "folders in folders": (_deep, "expected a plain file"),
 }
 """Case → change to a language's files, and what its refusal says."""
 

@@ -166,6 +166,10 @@ def resolve_base(model: str) -> BaseModel:
     Raises:
         BaseModelError: the name is of a folder (it has a path separator or exists) without a model.
     """
+    if not isinstance(model, str):
+        raise BaseModelError(
+            f"base: expected {ME5_SMALL!r}, a folder or a Hugging Face id, found {model!r:.60}"
+        )
     if model == ME5_SMALL:
         return BaseModel(model, str(convert_me5_small()))
     folder = Path(os.path.expanduser(model))

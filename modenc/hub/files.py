@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -13,7 +12,6 @@ from modenc.errors import HubError
 
 MOST_JSON_BYTES = 1 << 24
 """Most bytes of a JSON file in a hub; larger ones would take minutes and gigabytes to read."""
-_MOST_DEEP = 8
 # Greater integers cannot be converted to float.
 _MOST_BITS = 1000
 
@@ -97,25 +95,10 @@ def sha256(path: Path) -> str:
 
 
 def files_below(root: Path) -> Iterator[tuple[str, Path]]:
-    """Yield every file, link and special file below a folder, as (relative POSIX path, path), sorted.
+    """Yield (relative POSIX path, path) of what is in a language's folder of files and the folders of parts.
 
-    Raises:
-        HubError: folders are nested deeper than in any hub.
+    Links, special files and folders in the folders of parts are yielded, too.
     """
-    found = []
-    # rglob and walk fail on folders nested a thousand deep.
-    pending = [(root, 0)]
-    while pending:
-        folder, depth = pending.pop()
-        if depth > _MOST_DEEP:
-            raise HubError(f"{root}: expected at most {_MOST_DEEP} folders in each other, found more")
-        entries: list[Path] = []
-        with suppress(OSError):  # removed or not readable: the card's files are then reported as missing
-            entries = list(folder.iterdir())
-        for entry in entries:
-            if entry.is_dir() and not entry.is_symlink():
-                pending.append((entry, depth + 1))
-            else:
-                found.append(entry)
-    for path in sorted(found):
-        yield path.relative_to(root).as_posix(), path
+    for path in sorted([*root.glob("*"), *root.glob("*/*")]):
+        if path.parent != root or path.is_symlink() or not path.is_dir():
+            yield path.relative_to(root).as_posix(), path

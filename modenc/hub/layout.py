@@ -149,34 +149,9 @@ class LanguageLayout:
         return self.root / "cla"
 
     def present(self) -> tuple[str, ...]:
-        """Return the parts that exist, of ``tokenizer embeddings la se cla``, in this order.
-
-        Raises:
-            HubError: a part's folder lacks a file, or only one of tokenizer and embeddings exists.
-        """
-        parts = tuple(part for part in PART_FILES if self._has(part))
-        if ("tokenizer" in parts) != ("embeddings" in parts):
-            found, missing = (
-                ("tokenizer", "embeddings") if "tokenizer" in parts else ("embeddings", "tokenizer")
-            )
-            raise HubError(
-                f"{self.root}: expected tokenizer and embeddings together, found only the {found}; "
-                f"restore {PART_FILES[missing][0]} or install the language again"
-            )
-        return parts
-
-    def _has(self, part: str) -> bool:
-        files = [self.root / name for name in PART_FILES[part]]
-        folder = files[0].parent
-        if not (files[0].exists() if folder == self.root else folder.is_dir()):
-            return False
-        missing = [file.name for file in files if not file.is_file()]
-        if missing:
-            raise HubError(
-                f"{folder}: expected {' and '.join(file.name for file in files)}, "
-                f"{' and '.join(missing)} not found; install the language again or train it again"
-            )
-        return True
+        """Return the parts that exist, of ``tokenizer embeddings la se cla``, in this order."""
+        places = {part: names[0].partition("/")[0] for part, names in PART_FILES.items()}
+        return tuple(part for part, place in places.items() if (self.root / place).exists())
 
 
 def read_info(root: Path) -> HubInfo:

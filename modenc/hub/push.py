@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from modenc.errors import HubError
 from modenc.hub.card import Card
-from modenc.hub.files import files_below, read_text
+from modenc.hub.files import read_text
 from modenc.hub.layout import HUB_FILE, README_FILE, HubInfo
 from modenc.hub.page import hub_page
 from modenc.hub.remote import RemoteHub, check_id, hugging_face_errors
@@ -70,7 +70,8 @@ def push_hub(
         cards = _cards_there(repo, commit, there, info, token) | {code: copied.card(code) for code in codes}
         page = _page(hub, repo, info, cards)
         (copied.path / README_FILE).write_text(page, encoding="utf-8", errors="backslashreplace")
-        files = dict(files_below(copied.path))
+        paths = sorted(path for path in copied.path.rglob("*") if path.is_file())
+        files = {path.relative_to(copied.path).as_posix(): path for path in paths}
         operations: list[Any] = [CommitOperationAdd(name, str(path)) for name, path in files.items()]
         # Files of older versions of these languages, which are not on the new cards.
         stale = [name for name in there if name.partition("/")[0] in codes and name not in files]

@@ -259,9 +259,7 @@ class Hub:
                 version.mkdir(parents=True)
                 yield version
             finally:
-                # A card that cannot be read now may name it.
-                named = (folder / CARD_FILE).is_file() and _version_in_use(folder) in (None, version.name)
-                if not named:
+                if _version_in_use(folder) != version.name:
                     shutil.rmtree(version, ignore_errors=True)
                     with suppress(OSError):  # it has another version
                         folder.rmdir()
@@ -476,23 +474,23 @@ def read_language(
         lang: expected language.
 
     Returns:
-        The language, without the parts that cannot be used, and all issues.
+        The language, without the parts that cannot be used, and the issues.
     """
     files = _FolderReader(layout.root, card.files)
     if card.lang != lang:
         files.report(CARD_FILE, f"expected the modules of {lang!r}, found those of {card.lang!r}")
     if card.base_fingerprint != info.base_fingerprint:
         files.report(CARD_FILE, f"expected the base {info.base_fingerprint}, found {card.base_fingerprint}")
-    with files.reporting(None):
-        layout.present()
     folder = layout.root.parent
     if any(path.is_symlink() for path in (folder, layout.root, folder / CARD_FILE)):
         files.report(CARD_FILE, "expected a plain folder with a plain file, found a link")
     with files.reporting(CARD_FILE):
         files.issues += listing_issues(_sizes(layout.root), card.files, info.hidden_size)
-    if README_FILE in card.files:
+    # Only files that are those on the card are opened.
+    parts = () if files.issues else tuple(PART_FILES)
+    if parts and README_FILE in card.files:
         files.read(README_FILE, MOST_JSON_BYTES)
-    return _parse(files, lang, card.fingerprint(), PART_FILES, info.hidden_size), files.issues
+    return _parse(files, lang, card.fingerprint(), parts, info.hidden_size), files.issues
 
 
 def _sizes(root: Path) -> dict[str, int | None]:
@@ -507,9 +505,8 @@ def read_parts(layout: LanguageLayout, hidden_size: int, parts: Iterable[str] = 
     """Read some parts of a folder that needs no card, such as one that training writes.
 
     Raises:
-        HubError: a part lacks a file, or cannot be used.
+        HubError: a part cannot be used.
     """
-    layout.present()
     files = _FolderReader(layout.root, None)
     folder = layout.root.parent if VERSION_FOLDER.fullmatch(layout.root.name) else layout.root
     language = _parse(files, folder.name, "", parts, hidden_size)
@@ -542,16 +539,8 @@ class _FolderReader:
         except HubError as error:
             self.report(name, str(error))
 
-    def has(self, part: str) -> bool:
-        """Check that a part's files exist, are listed on the card (if any), and are in no linked folder."""
-        paths = [self.root / name for name in PART_FILES[part]]
-        listed = self._records is None or set(PART_FILES[part]) <= self._records.keys()
-        return listed and all(path.is_file() and not path.parent.is_symlink() for path in paths)
-
     def read(self, name: str, most: int) -> bytes | None:
         """Read a file of at most ``most`` bytes; returns ``None`` if it has an issue."""
-        if any(issue.file == name for issue in self.issues):
-            return None
         with self.reporting(name):
             try:
                 with (self.root / name).open("rb") as stream:
@@ -571,8 +560,10 @@ class _FolderReader:
 def _parse(
     files: _FolderReader, lang: str, fingerprint: str, parts: Iterable[str], hidden_size: int
 ) -> StoredLanguage:
-    """Parse those of ``parts`` that exist and have no issue."""
-    there = {part for part in parts if files.has(part)}
+    """Parse those of ``parts`` that exist."""
+    there = set(parts).intersection(LanguageLayout(files.root).present())
+    if ("tokenizer" in there) != ("embeddings" in there):
+        files.report(None, "expected tokenizer and embeddings together, found one of them")
     tokenizer = _parse_tokenizer(files) if "tokenizer" in there else None
     embeddings, scales = None, None
     if tokenizer is not None and "embeddings" in there:
@@ -589,7 +580,8 @@ def _parse_tokenizer(files: _FolderReader) -> ParsedTokenizer | None:
     contents: dict[str, bytes] = {}
     for name, most in TOKENIZER_FILES.items():
         path = f"tokenizer/{name}"
-        if (files.root / path).is_file() and (content := files.read(path, most)) is not None:
+        required = name == TOKENIZER_FILE
+        if (required or (files.root / path).is_file()) and (content := files.read(path, most)) is not None:
             contents[name] = content
     if TOKENIZER_FILE in contents:
         with files.reporting(f"tokenizer/{TOKENIZER_FILE}"):

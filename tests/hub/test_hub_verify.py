@@ -166,7 +166,10 @@ def changed_byte(root: Path) -> None:
         (lambda root: (root / "README.md").write_text("short"), r"kk/README.md: expected \d+ bytes, found 5"),
         (lambda root: (root / "README.md").unlink(), "kk/README.md: expected by the card, not found"),
         (lambda root: (root.parent / "card.json").write_text("{"), "kk/card.json: .*expected readable JSON"),
-        (lambda root: shutil.rmtree(root / "tokenizer"), "kk: .*found only the embeddings"),
+        (
+            lambda root: shutil.rmtree(root / "tokenizer"),
+            "kk/tokenizer/tokenizer.json: .* not found",
+        ),
     ],
 )
 def test_verify_names_language_and_file(hub: Hub, damage: Callable[[Path], object], message: str) -> None:

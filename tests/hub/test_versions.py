@@ -183,13 +183,3 @@ def test_a_version_folder_that_is_a_link_is_refused(hub: Hub, tmp_path: Path) ->
     root.rename(tmp_path / "elsewhere")
     root.symlink_to(tmp_path / "elsewhere", target_is_directory=True)
     assert "found a link" in str(verify_hub(hub))
-
-
-def test_a_version_whose_card_cannot_be_read_for_a_moment_stays(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    publish(hub, "kk", fill=0.25)
-    monkeypatch.setattr(store, "_version_in_use", lambda _: None)
-    publish(hub, "kk", fill=0.25)
-    monkeypatch.undo()
-    assert verify_hub(hub) == []
