@@ -358,9 +358,6 @@ class RunSettings:
     """Steps between checkpoints that a killed run resumes from."""
     evaluate_every: NonNegativeInt
     """Steps between evaluations on the dev set, whose best weights are kept; 0 for the end only."""
-    publish: Literal["always", "unless_worse"]
-    """``unless_worse``: modules that are worse than the bare base on held-out data (a lower mean of the
-    metrics that both have) are not put into the hub, which keeps the language's earlier modules, if any."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def train(
     """Train the modules of a recipe's languages in its order, and publish them in its hub.
 
     A language is published when all stages of its plan are done: until then the hub keeps the modules that it
-    has. A language that it does not have with alignment is also published without, when only that is left.
+    has.
 
     Args:
         recipe: a recipe of ``load_recipe``.
@@ -66,8 +66,7 @@ def train(
         force: train stages again even where their fingerprint says they are done.
 
     Returns:
-        Language → its folder in the hub, or in the work folder while stages of it are left; without those
-        that ``run.publish`` kept out of the hub.
+        Language → its folder in the hub, or in the work folder while stages of it are left.
 
     Raises:
         LanguageError: a language is not in the recipe, or none is given.
@@ -83,11 +82,11 @@ def train(
         >>> folders = train(load_recipe("my_recipe.toml"))
     """
     training, chosen, names = _prepare(recipe, languages, stages)
-    folders: dict[str, Path | None] = {}
+    folders: dict[str, Path] = {}
     with training.locked(chosen):
         for job in training.jobs(chosen, names, force=force):
             folders |= training.run(job)
-    return {lang: folder for lang, folder in folders.items() if folder is not None}
+    return folders
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ def stage_jobs(
 
 
 @one_process()
-def run_stage_job(recipe: Recipe, job: StageJob, *, wait: float = 0) -> dict[str, Path | None]:
+def run_stage_job(recipe: Recipe, job: StageJob, *, wait: float = 0) -> dict[str, Path]:
     """Run a job of :func:`stage_jobs`; an interrupted one goes on from its last checkpoint.
 
     Args:
@@ -131,8 +130,7 @@ def run_stage_job(recipe: Recipe, job: StageJob, *, wait: float = 0) -> dict[str
         wait: seconds that an earlier process with the same job may take to end.
 
     Returns:
-        For a job that publishes, language → its folder as :func:`train` returns it; None where
-        ``run.publish`` kept it out.
+        For a job that publishes, language → its folder as :func:`train` returns it.
     """
     training = _Training(recipe, Hub.open(recipe.hub))
     with training.locked(job.languages, wait):
@@ -228,7 +226,7 @@ class _Training:
         needed = {other for plan in plans for name in upto for other, _ in modules_needed(plan, name)}
         return needed.union(languages)
 
-    def run(self, job: StageJob) -> dict[str, Path | None]:
+    def run(self, job: StageJob) -> dict[str, Path]:
         """Train a job's stage unless it is done, and publish its languages if the job does."""
         plans = [self.recipe.plans[lang] for lang in job.languages]
         self._read_data(*plans)
@@ -243,7 +241,7 @@ class _Training:
             stages = {lang: replace(stage, fingerprint=joined) for lang, stage in stages.items()}
             pivot = stages[self.recipe.pivot].modules
         records = _train_stages(stages)
-        folders: dict[str, Path | None] = {}
+        folders: dict[str, Path] = {}
         for lang in job.languages if job.publishes else ():
             done = {stage.name: record for stage, record in due[lang] if record is not None}
             # Later stages are listed only if this one was done, too.

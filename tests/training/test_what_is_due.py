@@ -56,7 +56,6 @@ KK_STS = "languages.kk.data.dev.sts"
         [f'{KK_STS}=[{{path="spelled.tsv", columns={{sentence1="a", sentence2="b", score="c"}}}}]'],
         [f"{KK_STS}=['second.tsv', 'first.tsv']"],
         ["run.checkpoint_every=7"],
-        ["run.publish=unless_worse"],
         ['data.text=[{path="mono.{lang}.txt", license="CC0-1.0", translator="someone"}]'],
         ["alignment.optimizer.epochs=7.0", "sentence_encoding.optimizer.epochs=7.0"],
         ["monolithic.scale=7.0"],
