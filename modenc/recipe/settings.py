@@ -116,7 +116,7 @@ class DevSettings:
     parallel_held_out: NonNegativeInt = 200
     """Parallel pairs set aside for retrieval accuracy before training."""
     text_held_out: NonNegativeInt = 200
-    """Running-text lines set aside for perplexity and tokens per sentence."""
+    """Running-text lines set aside for distillation's dev set and tokens per sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,10 +249,6 @@ class SentenceEncodingSettings:
     def scores(self) -> bool:
         """Check whether it trains on scored pairs."""
         return bool(self.scored_steps or self.keep_ranking_steps)
-
-    def summary(self) -> str:
-        """Describe the stage, as :func:`summarize` does."""
-        return summarize(vars(self))
 
 
 def summarize(settings: Mapping[str, Any]) -> str:

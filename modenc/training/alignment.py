@@ -143,7 +143,6 @@ def learn_from_pivot(
     optimizer = attach()
     sets: dict[str, Dataset] = {}
     losses: dict[str, nn.Module] = {}
-    drawn_from = {kind: len(found) for kind, found in _all_rows(stage.data).items()}
     for kind, found in rows.items():
         if kind == "scored":
             sets[kind] = _scored_dataset(found, pivot_row)
@@ -154,7 +153,6 @@ def learn_from_pivot(
             losses[kind] = PivotAlignmentLoss(model, vectors, settings, losses=loss, before=before)
     if kept is not None:
         sets["passages"], losses["passages"] = kept, keeping
-        drawn_from["passages"] = len(stage.data.passages.train)
     return train_sentence_model(
         stage,
         settings.optimizer,
@@ -163,7 +161,6 @@ def learn_from_pivot(
         losses,
         dev_with_pivot(stage, published_weights),
         optimizer=optimizer,
-        drawn_from=drawn_from,
     )
 
 
@@ -198,8 +195,6 @@ def dev_with_pivot(stage: Stage, published_weights: PublishedWeights) -> DevEval
         parallel=held_out,
         pivot=pivot_encoder(stage, length),
         max_length=length,
-        # Alignment seldom improves scores within the language: by those alone the start would always win.
-        may_keep_initial=bool(dev.cross_sts or held_out),
         weights=published_weights,
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,7 +59,7 @@ def train_language_adaptation(stage: Stage) -> dict[str, Any]:
     else:
         masked_lm = MaskedLM(model, embeddings, tokenizer, settings.mask_probability)
         if settings.objective == "mlm":
-            metrics = _masked_lm(stage, masked_lm, tokenizer, published_weights)
+            metrics = _masked_lm(stage, masked_lm, tokenizer)
         else:
             metrics = _distill(stage, model, masked_lm, tokenizer, published_weights)
     with published_weights():
@@ -84,16 +83,11 @@ def _optimizer(settings: LanguageAdaptationSettings, *modules: nn.Module) -> tor
     )
 
 
-def _masked_lm(
-    stage: Stage, model: MaskedLM, tokenizer: PreTrainedTokenizerFast, published_weights: PublishedWeights
-) -> dict[str, Any]:
+def _masked_lm(stage: Stage, model: MaskedLM, tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
     settings = stage.plan.language_adaptation
-    train, held_out = (
-        _block_set(pack(tokenizer, texts, settings.block_length))
-        for texts in (stage.data.text.train, stage.data.text.held_out)
-    )
+    train = _block_set(pack(tokenizer, stage.data.text.train, settings.block_length))
     schedule = schedule_data(train, settings.optimizer)
-    schedule.log(stage.name)
+    schedule.log()
     arguments = training_arguments(
         schedule.optimizer, stage.plan.run, stage.checkpoints, sentences=False, evaluate=False
     )
@@ -104,22 +98,7 @@ def _masked_lm(
         data_collator=model.collator,
         optimizers=(_optimizer(settings, model), None),
     )
-    before = _perplexity(trainer, held_out, stage.plan.run.seed)
-    metrics = run_trainer(trainer)
-    with published_weights():
-        after = _perplexity(trainer, held_out, stage.plan.run.seed)
-    logger.info("  held-out perplexity: %.1f before, %.1f after", before, after)
-    sets = {"sets": schedule.rows_read(metrics["steps"])}
-    return {**metrics, **sets, "perplexity_before": round(before, 2), "perplexity": round(after, 2)}
-
-
-def _perplexity(trainer: BodyTrainer, blocks: Dataset, seed: int) -> float:
-    """Measure the exponential of the mean loss, on the same masks each time."""
-    if not len(blocks):
-        return math.nan
-    torch.manual_seed(seed)
-    loss = trainer.evaluate(blocks)["eval_loss"]
-    return math.exp(min(loss, 50.0))
+    return run_trainer(trainer)
 
 
 def pack(tokenizer: PreTrainedTokenizerFast, texts: list[str], length: int) -> Blocks:
@@ -203,10 +182,7 @@ def _distill(
     logger.info("  vectors with the base's vocabulary, of %d sentences", len(texts))
     teacher, teacher_held_out = encode_texts(base, texts), encode_texts(base, held_out)
     del base, body  # large, and not needed while the student learns
-    # With the base's vocabulary the student starts at the teacher's vectors: the start would always win.
-    dev = DevEvaluator(
-        teacher_texts=held_out, teacher=teacher_held_out, may_keep_initial=False, weights=published_weights
-    )
+    dev = DevEvaluator(teacher_texts=held_out, teacher=teacher_held_out, weights=published_weights)
     student = sentence_model(model, tokenizer, plan, settings.max_length)
     loss = DistillationLoss(student, torch.from_numpy(teacher), masked_lm, settings.mlm_weight)
     return train_sentence_model(
@@ -217,5 +193,4 @@ def _distill(
         loss,
         dev,
         optimizer=_optimizer(settings, student, *([masked_lm] if masked_lm else [])),
-        drawn_from={"rows": len(stage.data.text.train)},
     )

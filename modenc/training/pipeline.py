@@ -19,7 +19,7 @@ from modenc.hub.store import Hub
 from modenc.languages import language_name, listed_codes, normalize_code
 from modenc.recipe.checks import unknown_language
 from modenc.recipe.loader import check_recipe
-from modenc.recipe.settings import STAGES, LanguagePlan, Recipe
+from modenc.recipe.settings import STAGES, LanguagePlan, Recipe, summarize
 from modenc.storage import disk_errors
 from modenc.training.alignment import train_alignment
 from modenc.training.all_pairs import align_all_pairs
@@ -324,6 +324,6 @@ _STAGE_FUNCTIONS: dict[str, Callable[[Stage], dict[str, Any]]] = {
 
 def _summary(plan: LanguagePlan, name: str) -> str:
     if name == "sentence_encoding":
-        return plan.sentence_encoding.summary()
+        return summarize(vars(plan.sentence_encoding))
     section = getattr(plan, name)
     return str(section.method if name == "vocabulary" else section.objective)

@@ -26,6 +26,7 @@ from modenc.training.monolithic import train_monolithic
 from modenc.training.pipeline import train
 from modenc.training.publishing import compare_with_base, measure
 
+
 def test_the_card_has_the_base_on_the_same_held_out_data(trained):
     hub = Hub.open(trained.parent / "hub")
     kazakh, english = hub.card("kk").comparison, hub.card("en").comparison

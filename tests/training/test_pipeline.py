@@ -19,7 +19,6 @@ from trainings import (
     fingerprints,
     hashes,
     kill_once_saved,
-    record,
     resumptions,
     undisturbed,
 )
@@ -63,9 +62,7 @@ def test_all_stages_end_in_a_hub_that_verifies_and_encodes(trained):
         encoder.encode(["Мұғалім жаңа кітапты оқиды"], lang="kk", align=a) for a in (True, False)
     )
     assert np.isfinite(aligned).all()
-    # So short a training may not beat its start, and then alignment changes nothing.
-    learned = card.stages["alignment"]["metrics"]["best_step"] > 0
-    assert (np.abs(aligned - alone).max() > 1e-4) == learned
+    assert np.abs(aligned - alone).max() > 1e-4
 
 
 def test_others_may_read_what_is_published(trained):
@@ -87,8 +84,7 @@ def test_a_changed_setting_redoes_its_stage_and_what_follows(copied, caplog):
     assert caplog.text.count("done before, skipped") == 3
     assert "alignment: joint" in caplog.text
     changed = {name for name in after if before.get(name) != after[name]}
-    # So short a training may not beat its start, and then the weights are the same.
-    assert changed <= {"README.md", "cla/adapter.safetensors"}
+    assert changed == {"README.md", "cla/adapter.safetensors"}
     assert hub.card("kk").stages["alignment"]["settings"]["scale"] == 10.0
     assert hashes(hub.folder("en")) == others
 
@@ -97,14 +93,14 @@ def test_a_training_in_bf16_leaves_the_next_in_fp32_as_it_was(copied, monkeypatc
     # The variable in which the libraries keep the last training's precision.
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
 
-    def loss(precision):
+    def modules(precision):
         recipe = load_recipe(copied, [f"run.precision={precision}"])
         train(recipe, languages=["kk"], stages=["sentence_encoding"], force=True)
-        return record(copied, "kk", "sentence_encoding")["metrics"]["loss"]
+        return hashes(copied.parent / "runs/kk/sentence_encoding/kk")
 
-    first = loss("fp32")
-    assert loss("bf16") != first
-    assert loss("fp32") == first
+    first = modules("fp32")
+    assert modules("bf16") != first
+    assert modules("fp32") == first
 
 
 def test_training_leaves_the_environment_as_it_was(copied, monkeypatch):
@@ -138,8 +134,6 @@ def test_the_other_adaptation_objectives_train(tiny_recipe, objective):
     overrides = [f"language_adaptation.objective={objective}", "language_adaptation.block_length=16"]
     train(load_recipe(path, [*overrides, "sentence_encoding.objective=none"]), languages=["en"])
     metrics = Hub.open(path.parent / "hub").card("en").stages["language_adaptation"]["metrics"]
-    if objective == "mlm":
-        assert 1 < metrics["perplexity"] < metrics["perplexity_before"] * 1.5
     assert metrics["steps"] == 4
 
 
