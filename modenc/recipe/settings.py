@@ -241,10 +241,6 @@ class SentenceEncodingSettings:
     """Tokens at which a sentence is cut."""
     scale: PositiveFloat
     """Inverse temperature of the softmax over cosines (MNRL: 20)."""
-    mini_batch_size: NonNegativeInt
-    """Above 0, the cached loss (GradCache) runs batches in pieces of this size."""
-    simcse_max_chars: PositiveInt
-    """Longest line of running text that SimCSE reads: short lines are cheap and resemble captions."""
 
     def scores(self) -> bool:
         """Check whether it trains on scored pairs."""

@@ -25,7 +25,7 @@ from modenc.training.alignment import train_alignment
 from modenc.training.all_pairs import align_all_pairs
 from modenc.training.data_access import TrainingData
 from modenc.training.language_adaptation import train_language_adaptation
-from modenc.training.process import one_process, training_lock
+from modenc.training.process import refuse_several_processes, training_lock
 from modenc.training.publishing import prepare_hub, publish_language
 from modenc.training.sentence_encoding import train_sentence_encoding
 from modenc.training.stage import (
@@ -45,7 +45,6 @@ logger = logging.getLogger(__name__)
 _KEPT = "finished stages, the last whole checkpoint and the hub are kept"
 
 
-@one_process()
 def train(
     recipe: Recipe,
     *,
@@ -101,7 +100,6 @@ class StageJob:
     """Positions of the jobs whose results it needs."""
 
 
-@one_process()
 def stage_jobs(
     recipe: Recipe,
     *,
@@ -120,7 +118,6 @@ def stage_jobs(
         return training.jobs(chosen, names, force=force)
 
 
-@one_process()
 def run_stage_job(recipe: Recipe, job: StageJob, *, wait: float = 0) -> dict[str, Path]:
     """Run a job of :func:`stage_jobs`; an interrupted one goes on from its last checkpoint.
 
@@ -141,6 +138,7 @@ def _prepare(
     recipe: Recipe, languages: str | Iterable[str] | None, stages: str | Iterable[str] | None
 ) -> tuple[_Training, list[str], tuple[str, ...]]:
     """Check the chosen languages and stages, and open the hub; all are chosen by default."""
+    refuse_several_processes()
     for line in recipe.left_out:
         logger.info("%s", line)
     given = listed_codes(recipe.plans if languages is None else languages)

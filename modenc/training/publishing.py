@@ -14,12 +14,9 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-from sentence_transformers import SentenceTransformer
 
 from modenc.base_model import BaseModel, resolve_base
 from modenc.composition.modules import read_modules
@@ -42,7 +39,7 @@ from modenc.hub.layout import README_FILE, HubInfo, LanguageLayout
 from modenc.hub.store import Hub
 from modenc.languages import language_name
 from modenc.recipe.settings import FRESH, STAGES, LanguagePlan, Recipe
-from modenc.training.body_module import Encode, encode_texts, encoder_of
+from modenc.training.body_module import Encode, encoder_of
 from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevEvaluator
 from modenc.training.stage import Stage, StageRecord
@@ -266,29 +263,6 @@ def compare_with_base(
                 comparison[name][TOKENS] = round(tokens, 2)
     log_comparison(plan.lang, comparison)
     return comparison
-
-
-def compare_model(data: Mapping[str, TrainingData], model: SentenceTransformer) -> dict[str, Comparison]:
-    """Compare one model of all languages with the base: language → its ``comparison``."""
-    comparisons: dict[str, Comparison] = {}
-    encode = partial(encode_texts, model)
-    for lang, own in data.items():
-        across = lang != own.plan.pivot
-        held_out = DevEvaluator(
-            sts=[own.dev.sts],
-            search=own.dev.search,
-            cross_sts=own.dev.cross_sts if across else (),
-            # Only what was read for training: filtering millions of rows takes minutes.
-            parallel=own.parallel.held_out if across and "parallel" in vars(own) else (),
-        )
-        if counts := _counts(held_out):
-            base_model = resolve_base(own.plan.base.model)
-            encode_base = encoder_of(base_model, own.plan, own.plan.base.max_length)
-            base = measure(held_out, encode_base, encode_base)
-            comparisons[lang] = {ROWS: counts, BASE: base, MODULES: measure(held_out, encode, encode)}
-        logger.info(" %s", lang)
-        log_comparison(lang, comparisons.get(lang, {}))
-    return comparisons
 
 
 def log_comparison(lang: str, comparison: Comparison) -> None:

@@ -19,11 +19,9 @@ import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import (
-    CachedMultipleNegativesRankingLoss,
     CoSENTLoss,
     MultipleNegativesRankingLoss,
 )
-from torch import nn
 
 from modenc.data.kinds import ParaphraseRow
 from modenc.recipe.settings import FRESH, SentenceEncodingSettings
@@ -85,7 +83,7 @@ def _learn_objective(stage: Stage, model: SentenceTransformer, kept: PublishedWe
         settings.optimizer,
         model,
         set_groups(stage.data, settings, stage.plan.run.seed),
-        _ranking_loss(model, settings),
+        MultipleNegativesRankingLoss(model, scale=settings.scale),
         _dev_sets(stage, kept),
     )
 
@@ -146,8 +144,7 @@ def set_groups(
     if "mnrl" in objectives:
         groups["paraphrases"] = row_sets(data.paraphrases.train, settings.optimizer.batch_size, seed)
     if "simcse" in objectives:
-        lines = [text for text in data.text.train if len(text) <= settings.simcse_max_chars]
-        lines = list(dict.fromkeys(lines)) or data.text.train
+        lines = list(dict.fromkeys(data.text.train))
         lines = sample(lines, settings.optimizer.steps * settings.optimizer.rows_a_step(), seed)
         groups["simcse"] = {"simcse": Dataset.from_dict({"anchor": lines, "positive": lines})}
     return groups
@@ -175,10 +172,3 @@ def row_sets(rows: Sequence[ParaphraseRow], batch: int, seed: int) -> dict[str, 
 
 def _columns(rows: Sequence[object], *names: str) -> Dataset:
     return Dataset.from_dict({name: [getattr(row, name) for row in rows] for name in names})
-
-
-def _ranking_loss(model: SentenceTransformer, settings: SentenceEncodingSettings) -> nn.Module:
-    loss: nn.Module = MultipleNegativesRankingLoss(model, scale=settings.scale)
-    if size := settings.mini_batch_size:
-        loss = CachedMultipleNegativesRankingLoss(model, scale=settings.scale, mini_batch_size=size)
-    return loss

@@ -54,8 +54,8 @@ _FASTTEXT_BUCKETS = 200_000
 def train_vocabulary(stage: Stage) -> dict[str, Any]:
     """Make the language's vocabulary, and write ``tokenizer/`` and the embeddings.
 
-    The prompt before every text keeps the base's tokens. Returns how many tokens are copied,
-    mixed and random, and tokens per held-out sentence; BaseModelError if a hub would refuse the tokenizer.
+    The prompt before every text keeps the base's tokens. Returns how many tokens it has and copies,
+    and tokens per held-out sentence; BaseModelError if a hub would refuse the tokenizer.
     """
     settings, prompt = stage.plan.vocabulary, stage.plan.base.prompt
     if stage.plan.skips("vocabulary"):
@@ -78,7 +78,7 @@ def train_vocabulary(stage: Stage) -> dict[str, Any]:
         embeddings = focus_embeddings(stage, tokenizer, base, table, texts)
     for target, source in special_pairs(tokenizer, base):
         embeddings[target] = table[source]
-    report = _report(tokenizer, bases_own, texts, stage.data.text.held_out)
+    report = _report(tokenizer, bases_own, stage.data.text.held_out)
     logger.info("  vocabulary: %s", readable(report))
     save_tokenizer(tokenizer, stage.modules.root)
     save_embeddings(embeddings.float(), stage.modules.root, settings.storage)
@@ -194,18 +194,11 @@ def _new_pieces(
 
 
 def _report(
-    tokenizer: PreTrainedTokenizerFast, base: PreTrainedTokenizerFast, texts: list[str], held_out: list[str]
+    tokenizer: PreTrainedTokenizerFast, base: PreTrainedTokenizerFast, held_out: list[str]
 ) -> dict[str, Any]:
-    shared = set(tokenizer.get_vocab()) & set(base.get_vocab())
-    counts = piece_counts(tokenizer, texts)
-    new = [number for token, number in tokenizer.get_vocab().items() if token not in shared]
-    # FOCUS draws random vectors for tokens that fastText has seen too rarely.
-    random = sum(counts.get(number, 0) < _MIN_COUNT for number in new)
     return {
         "tokens": len(tokenizer),
-        "copied": len(shared),
-        "mixed": len(new) - random,
-        "random": random,
+        "copied": len(set(tokenizer.get_vocab()) & set(base.get_vocab())),
         "tokens_per_sentence_base": round(tokens_per_sentence(base, held_out), 2),
         "tokens_per_sentence": round(tokens_per_sentence(tokenizer, held_out), 2),
     }

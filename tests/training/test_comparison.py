@@ -22,7 +22,6 @@ from modenc.recipe.loader import load_recipe
 from modenc.training import publishing
 from modenc.training.data_access import DevRows, TrainingData
 from modenc.training.dev import DevEvaluator
-from modenc.training.monolithic import train_monolithic
 from modenc.training.pipeline import train
 from modenc.training.publishing import compare_with_base, measure
 
@@ -123,14 +122,3 @@ def test_all_aligned_with_all_are_compared_with_the_pivots_new_modules(copied, m
     cards = {lang: json.loads((recipe.hub / lang / "card.json").read_text()) for lang in ("en", "kk")}
     assert "retrieval" in cards["kk"]["comparison"]["align=False"]
     assert "retrieval" not in cards["en"]["comparison"]["align=False"]
-
-
-def test_one_model_of_all_languages_is_compared_too(trained, tmp_path, caplog):
-    few = ["monolithic.optimizer.steps=2", "monolithic.optimizer.batch_size=8", "monolithic.objective=cross"]
-    with caplog.at_level("INFO"):
-        train_monolithic(load_recipe(trained, [*few, f"run.work_dir={tmp_path}"]), tmp_path / "model")
-    found = json.loads((tmp_path / "model/training.json").read_text())["comparison"]
-    # Translations that are held out are left out of the paraphrases, too.
-    assert (found["kk"]["rows"], found["en"]["rows"]) == ({"sts": 20, "retrieval": 20}, {"sts": 20})
-    assert found["kk"].keys() == {"rows", "base", "modules"}
-    assert caplog.text.count("similarity within the language (Spearman x 100)") == 2

@@ -1,7 +1,6 @@
 """The four stages end to end on a tiny base: what they write, skip, redo, resume and leave alone."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -32,7 +31,7 @@ from modenc.recipe import inspection
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
 from modenc.training.monolithic import train_monolithic
-from modenc.training.pipeline import run_stage_job, stage_jobs, train
+from modenc.training.pipeline import stage_jobs, train
 from modenc.training.process import training_lock
 from modenc.training.vocabulary import save_embeddings
 
@@ -101,20 +100,6 @@ def test_a_training_in_bf16_leaves_the_next_in_fp32_as_it_was(copied, monkeypatc
     first = modules("fp32")
     assert modules("bf16") != first
     assert modules("fp32") == first
-
-
-def test_training_leaves_the_environment_as_it_was(copied, monkeypatch):
-    monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
-    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp16")
-    before = dict(os.environ)
-    recipe = load_recipe(copied, ["run.precision=fp32"])
-    train(recipe, languages=["kk"], stages=["sentence_encoding"], force=True)
-    assert dict(os.environ) == before
-    (job,) = stage_jobs(recipe, languages=["kk"], stages=["alignment"])
-    run_stage_job(recipe, job)
-    assert dict(os.environ) == before
-    train_monolithic(load_recipe(copied, ["monolithic.optimizer.steps=1"]), copied.parent / "model")
-    assert dict(os.environ) == before
 
 
 def test_each_stage_moves_only_its_own_files(copied):
