@@ -28,11 +28,10 @@ from modenc.training.adapters_io import (
     scaled_adapter,
 )
 from modenc.training.body_module import Encode, encode_texts, encoder_of, sentence_model
-from modenc.training.data_access import TrainingData, sample
+from modenc.training.data_access import TrainingData, draw_passages, sample
 from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.objectives.distillation import CosineDistillationLoss
 from modenc.training.objectives.pivot_loss import PivotAlignmentLoss, ScoredAlignmentLoss
-from modenc.training.passages import draw_passages
 from modenc.training.phases import objective_inputs, run_phases
 from modenc.training.stage import Stage, published_adapter, published_modules
 from modenc.training.trainers import train_sentence_model

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import logging
-from array import array
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import torch
 from datasets import Dataset
 from peft import PeftModel
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.composition.body import compose
 from modenc.composition.modules import LanguageModules, read_lora
 from modenc.recipe.settings import FRESH, LanguageAdaptationSettings
-from modenc.training.adapters_io import ATTENTION_LAYERS, add_lora, restored, save_lora
+from modenc.training.adapters_io import ATTENTION_LAYERS, add_lora, save_lora, scaled_adapter
 from modenc.training.alignment import learn_from_pivot
 from modenc.training.body_module import encode_texts, sentence_model
 from modenc.training.data_access import sample
@@ -38,8 +34,6 @@ logger = logging.getLogger(__name__)
 
 Blocks = npt.NDArray[np.int32]
 
-_TEXTS_AT_A_TIME = 10_000
-
 
 def train_language_adaptation(stage: Stage) -> dict[str, Any]:
     """Train LA, and the embeddings where the recipe says so, and write them; returns metrics."""
@@ -51,7 +45,7 @@ def train_language_adaptation(stage: Stage) -> dict[str, Any]:
     embeddings = model.get_input_embeddings()
     embeddings.weight.requires_grad_(settings.train_embeddings and stage.plan.vocabulary.method != "base")
     start = embeddings.weight.detach().clone() if embeddings.weight.requires_grad else None
-    published_weights = partial(scaled_update, model, start, settings.strength)
+    published_weights = partial(scaled_adapter, model, settings.strength, start)
     if settings.objective == "pivot":
         metrics = _adapt_to_pivot(stage, model, tokenizer, published_weights)
     elif settings.objective == "distill":
@@ -85,7 +79,7 @@ def _optimizer(settings: LanguageAdaptationSettings, *modules: nn.Module) -> tor
 
 def _masked_lm(stage: Stage, model: MaskedLM, tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
     settings = stage.plan.language_adaptation
-    train = _block_set(pack(tokenizer, stage.data.text.train, settings.block_length))
+    train = Dataset.from_dict({"input_ids": pack(tokenizer, stage.data.text.train, settings.block_length)})
     schedule = schedule_data(train, settings.optimizer)
     schedule.log()
     arguments = training_arguments(
@@ -106,27 +100,17 @@ def pack(tokenizer: PreTrainedTokenizerFast, texts: list[str], length: int) -> B
 
     A stream shorter than a block makes one shorter block.
     """
-    separator, inner = tokenizer.sep_token_id, length - 2
-    # Four bytes a token; ten million sentences as Python numbers would take tens of gigabytes.
-    stream = array("i")
-    for start in range(0, len(texts), _TEXTS_AT_A_TIME):
-        encoded = tokenizer(texts[start : start + _TEXTS_AT_A_TIME], add_special_tokens=False)["input_ids"]
-        for ids in encoded:
-            stream.extend(ids)
-            stream.append(separator)
-    tokens = np.frombuffer(stream, dtype=np.int32) if stream else np.zeros(0, np.int32)
-    inner = min(inner, max(len(tokens), 1))
+    separator = tokenizer.sep_token_id
+    stream: list[int] = []
+    for ids in tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else ():
+        stream += [*ids, separator]
+    tokens = np.array(stream, np.int32)
+    inner = min(length - 2, max(len(tokens), 1))
     count = len(tokens) // inner
     blocks = np.empty((count, inner + 2), np.int32)
     blocks[:, 0], blocks[:, -1] = tokenizer.cls_token_id, separator
     blocks[:, 1:-1] = tokens[: count * inner].reshape(count, inner)
     return blocks
-
-
-def _block_set(blocks: Blocks) -> Dataset:
-    # Without a copy of the blocks.
-    column = pa.FixedSizeListArray.from_arrays(pa.array(blocks.reshape(-1)), blocks.shape[1])
-    return Dataset(pa.table({"input_ids": column}))
 
 
 def _with_start(stage: Stage, body: PreTrainedModel) -> PreTrainedModel:
@@ -150,20 +134,6 @@ def _adapt_to_pivot(
     student = sentence_model(model, tokenizer, stage.plan, settings.max_length)
     optimizer = partial(_optimizer, settings, student)
     return learn_from_pivot(stage, losses, student, optimizer, published_weights)
-
-
-@contextmanager
-def scaled_update(model: PeftModel, start: Tensor | None, scale: float) -> Iterator[None]:
-    """Scale, within the block, the change of LA and of the embeddings since ``start`` [tokens, hidden]."""
-    if scale == 1:
-        yield
-        return
-    origins = [] if start is None else [(model.get_input_embeddings().weight, start)]
-    origins += [(b, torch.zeros_like(b)) for name, b in model.named_parameters() if ".lora_B." in name]
-    with torch.no_grad(), restored([parameter for parameter, _ in origins]):
-        for parameter, origin in origins:
-            parameter.lerp_(origin.to(parameter.device), 1 - scale)
-        yield
 
 
 def _distill(

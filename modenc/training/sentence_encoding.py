@@ -33,10 +33,9 @@ from modenc.training.adapters_io import (
     scaled_adapter,
 )
 from modenc.training.body_module import encoder_of, sentence_model
-from modenc.training.data_access import TrainingData, sample
+from modenc.training.data_access import TrainingData, draw_passages, sample
 from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.objectives.distillation import RankingDistillationLoss
-from modenc.training.passages import draw_passages
 from modenc.training.stage import Stage, published_adapter
 from modenc.training.trainers import train_sentence_model
 

@@ -23,8 +23,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from modenc.composition.modules import quantize_rows
-from modenc.errors import BaseModelError, DataError, HubError
-from modenc.hub.checks import parse_tokenizer
+from modenc.errors import DataError
 from modenc.hub.layout import EMBEDDINGS_TENSOR, SCALES_TENSOR, LanguageLayout
 from modenc.recipe.settings import EmbeddingStorage
 from modenc.training.data_access import sample
@@ -55,7 +54,7 @@ def train_vocabulary(stage: Stage) -> dict[str, Any]:
     """Make the language's vocabulary, and write ``tokenizer/`` and the embeddings.
 
     The prompt before every text keeps the base's tokens. Returns how many tokens it has and copies,
-    and tokens per held-out sentence; BaseModelError if a hub would refuse the tokenizer.
+    and tokens per held-out sentence.
     """
     settings, prompt = stage.plan.vocabulary, stage.plan.base.prompt
     if stage.plan.skips("vocabulary"):
@@ -80,7 +79,7 @@ def train_vocabulary(stage: Stage) -> dict[str, Any]:
         embeddings[target] = table[source]
     report = _report(tokenizer, bases_own, stage.data.text.held_out)
     logger.info("  vocabulary: %s", readable(report))
-    save_tokenizer(tokenizer, stage.modules.root)
+    tokenizer.save_pretrained(stage.modules.root / "tokenizer")
     save_embeddings(embeddings.float(), stage.modules.root, settings.storage)
     return report
 
@@ -159,19 +158,6 @@ def _check_frequent_tokens(
             f"{len(frequent - shared)} new and {len(shared)} shared ones. Add data.text, or set "
             "vocabulary.method = 'trim' or 'base'"
         )
-
-
-def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Write ``tokenizer/`` into ``folder``; BaseModelError if a hub would refuse it."""
-    tokenizer.save_pretrained(folder / "tokenizer")
-    # Checked now, before the other stages are trained, and not when the language is published.
-    try:
-        parse_tokenizer({path.name: path.read_bytes() for path in (folder / "tokenizer").iterdir()})
-    except HubError as error:
-        raise BaseModelError(
-            f"the base's tokenizer cannot be a language's own ({error}); set vocabulary.method = 'base', "
-            "or choose another base"
-        ) from error
 
 
 def save_embeddings(embeddings: Tensor, folder: Path, storage: EmbeddingStorage) -> None:
