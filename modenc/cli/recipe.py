@@ -244,10 +244,12 @@ def _listed(title: str, lines: Sequence[str]) -> str:
 
 
 def _stages(plan: LanguagePlan) -> dict[str, str]:
+    from modenc.recipe.settings import summarize
+
     alignment = "pivot" if plan.lang == plan.pivot else plan.alignment.objective
     return {
         "vocabulary": plan.vocabulary.method,
         "language adaptation": plan.language_adaptation.objective,
-        "sentence encoding": plan.sentence_encoding.summary(),
+        "sentence encoding": summarize(vars(plan.sentence_encoding)),
         "alignment": f"{plan.alignment.objective} of all pairs" if plan.aligns_all_pairs() else alignment,
     }

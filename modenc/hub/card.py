@@ -128,8 +128,6 @@ SCORES: dict[str, str] = {
     "retrieval": "translations found, both ways (%)",
 }
 """Metric → description. The mean of these decides whether modules are worse than the base."""
-WORST = {"sts": -100.0, "search": 0.0, "cross_sts": -100.0, "retrieval": 0.0}
-"""Worst value of each metric, used if a score of the modules is not a number."""
 
 
 def shared_scores(comparison: Comparison) -> list[str]:

@@ -134,8 +134,6 @@ class EmmaXSettings:
     """Peak learning rate of the classifier (paper: 3e-5, over many more steps)."""
     unpaired_rate_share: PositiveFloat
     """Peak learning rate of the encoder in phase 2, as a share of the optimizer's (paper: 1)."""
-    chunk: PositiveInt
-    """Number of queue entries whose differences are in memory at once; changes no result."""
 
 
 def data_for_alignment(objective: str, emma_x: EmmaXSettings) -> tuple[str, ...]:

@@ -116,7 +116,7 @@ class DevSettings:
     parallel_held_out: NonNegativeInt = 200
     """Parallel pairs set aside for retrieval accuracy before training."""
     text_held_out: NonNegativeInt = 200
-    """Running-text lines set aside for perplexity and tokens per sentence."""
+    """Running-text lines set aside for distillation's dev set and tokens per sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,18 +241,10 @@ class SentenceEncodingSettings:
     """Tokens at which a sentence is cut."""
     scale: PositiveFloat
     """Inverse temperature of the softmax over cosines (MNRL: 20)."""
-    mini_batch_size: NonNegativeInt
-    """Above 0, the cached loss (GradCache) runs batches in pieces of this size."""
-    simcse_max_chars: PositiveInt
-    """Longest line of running text that SimCSE reads: short lines are cheap and resemble captions."""
 
     def scores(self) -> bool:
         """Check whether it trains on scored pairs."""
         return bool(self.scored_steps or self.keep_ranking_steps)
-
-    def summary(self) -> str:
-        """Describe the stage, as :func:`summarize` does."""
-        return summarize(vars(self))
 
 
 def summarize(settings: Mapping[str, Any]) -> str:
@@ -358,9 +350,6 @@ class RunSettings:
     """Steps between checkpoints that a killed run resumes from."""
     evaluate_every: NonNegativeInt
     """Steps between evaluations on the dev set, whose best weights are kept; 0 for the end only."""
-    publish: Literal["always", "unless_worse"]
-    """``unless_worse``: modules that are worse than the bare base on held-out data (a lower mean of the
-    metrics that both have) are not put into the hub, which keeps the language's earlier modules, if any."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -80,26 +80,28 @@ def load_parallel_adapter(body: PreTrainedModel, folder: Path) -> None:
 
 
 @contextmanager
-def restored(parameters: Sequence[Tensor]) -> Iterator[None]:
-    """Undo all changes to ``parameters`` at the end of the block."""
-    before = [parameter.detach().clone() for parameter in parameters]
+def scaled_adapter(
+    model: PreTrainedModel | PeftModel, scale: float, start: Tensor | None = None
+) -> Iterator[None]:
+    """Scale within the block what was learned: the output of the LoRA or the parallel adapter that trains.
+
+    With ``start`` [tokens, hidden] also the embeddings' change since then.
+    """
+    outputs = (f".{CLA_NAME}.adapter_up.", ".lora_B.")
+    last = [p for name, p in model.named_parameters() if p.requires_grad and any(o in name for o in outputs)]
+    tables = [] if start is None else [model.get_input_embeddings().weight]
+    before = [parameter.detach().clone() for parameter in (*last, *tables)]
+    with torch.no_grad():
+        for parameter in last:
+            parameter.mul_(scale)
+        if start is not None:
+            tables[0].lerp_(start.to(tables[0].device), 1 - scale)
     try:
         yield
     finally:
         with torch.no_grad():
-            for parameter, value in zip(parameters, before, strict=True):
+            for parameter, value in zip((*last, *tables), before, strict=True):
                 parameter.copy_(value)
-
-
-@contextmanager
-def scaled_adapter(body: PreTrainedModel, scale: float) -> Iterator[None]:
-    """Scale the output of the LoRA or the parallel adapter that trains by ``scale`` within the block."""
-    outputs = (f".{CLA_NAME}.adapter_up.", ".lora_B.")
-    last = [p for name, p in body.named_parameters() if p.requires_grad and any(o in name for o in outputs)]
-    with torch.no_grad(), restored(last):
-        for parameter in last:
-            parameter.mul_(scale)
-        yield
 
 
 def save_parallel_adapter(body: PreTrainedModel, folder: Path, base_id: str) -> None:

@@ -28,11 +28,10 @@ from modenc.training.adapters_io import (
     scaled_adapter,
 )
 from modenc.training.body_module import Encode, encode_texts, encoder_of, sentence_model
-from modenc.training.data_access import TrainingData, sample
+from modenc.training.data_access import TrainingData, draw_passages, sample
 from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.objectives.distillation import CosineDistillationLoss
 from modenc.training.objectives.pivot_loss import PivotAlignmentLoss, ScoredAlignmentLoss
-from modenc.training.passages import draw_passages
 from modenc.training.phases import objective_inputs, run_phases
 from modenc.training.stage import Stage, published_adapter, published_modules
 from modenc.training.trainers import train_sentence_model
@@ -65,17 +64,17 @@ def train_alignment(stage: Stage) -> dict[str, Any]:
     return metrics
 
 
-def pivot_encoder(stage: Stage, max_length: int) -> Encode:
+def pivot_encoder(stage: Stage) -> Encode:
     """Return an encoder with the pivot's modules in the hub."""
     modules = published_modules(stage, stage.plan.pivot)
-    return encoder_of(stage.base, stage.plan, max_length, modules, align=False)
+    return encoder_of(stage.base, stage.plan, stage.plan.base.max_length, modules, align=False)
 
 
 def _learn_paper_objective(
     stage: Stage, model: SentenceTransformer, published_weights: PublishedWeights
 ) -> dict[str, Any]:
     settings, plan = stage.plan.alignment, stage.plan
-    pivot = pivot_encoder(stage, settings.max_length)
+    pivot = pivot_encoder(stage)
     inputs = objective_inputs(
         stage,
         settings,
@@ -85,7 +84,7 @@ def _learn_paper_objective(
         pivot_texts=stage.data.of_others[plan.pivot].text.train if "text" in plan.reads("alignment") else [],
         warmup_pairs=partial(_warmup_pairs, stage, pivot) if plan.emma_x.warmup_languages else None,
     )
-    return run_phases(inputs, dev_with_pivot(stage, published_weights))
+    return run_phases(inputs, dev_with_pivot(stage, pivot, published_weights))
 
 
 def _warmup_pairs(stage: Stage, pivot: Encode) -> tuple[Tensor, Tensor]:
@@ -131,7 +130,8 @@ def learn_from_pivot(
     pairs = [text for row in rows.get("scored", []) for text in (row.pivot1, row.pivot2)]
     pivot_row = _numbered([*counterparts, *negatives, *pairs])
     own_row = _numbered(row.text for row in unscored)
-    vectors = torch.from_numpy(pivot_encoder(stage, settings.max_length)(list(pivot_row)))
+    pivot = pivot_encoder(stage)
+    vectors = torch.from_numpy(pivot(list(pivot_row)))
     before, kept = None, None
     if settings.keep_weight and stage.plan.keeps_passages():
         seed, turns = stage.plan.run.seed, len(rows) + 1
@@ -143,7 +143,6 @@ def learn_from_pivot(
     optimizer = attach()
     sets: dict[str, Dataset] = {}
     losses: dict[str, nn.Module] = {}
-    drawn_from = {kind: len(found) for kind, found in _all_rows(stage.data).items()}
     for kind, found in rows.items():
         if kind == "scored":
             sets[kind] = _scored_dataset(found, pivot_row)
@@ -154,16 +153,14 @@ def learn_from_pivot(
             losses[kind] = PivotAlignmentLoss(model, vectors, settings, losses=loss, before=before)
     if kept is not None:
         sets["passages"], losses["passages"] = kept, keeping
-        drawn_from["passages"] = len(stage.data.passages.train)
     return train_sentence_model(
         stage,
         settings.optimizer,
         model,
         {kind: {kind: found} for kind, found in sets.items()},
         losses,
-        dev_with_pivot(stage, published_weights),
+        dev_with_pivot(stage, pivot, published_weights),
         optimizer=optimizer,
-        drawn_from=drawn_from,
     )
 
 
@@ -188,7 +185,7 @@ def _all_rows(data: TrainingData) -> dict[str, list[Any]]:
     return rows
 
 
-def dev_with_pivot(stage: Stage, published_weights: PublishedWeights) -> DevEvaluator:
+def dev_with_pivot(stage: Stage, pivot: Encode, published_weights: PublishedWeights) -> DevEvaluator:
     """Collect the language's development sets, and encode the pivot's sentences of them."""
     dev, held_out, length = stage.data.dev, stage.data.held_out_translations(), stage.plan.base.max_length
     return DevEvaluator(
@@ -196,10 +193,8 @@ def dev_with_pivot(stage: Stage, published_weights: PublishedWeights) -> DevEval
         search=dev.search,
         cross_sts=dev.cross_sts,
         parallel=held_out,
-        pivot=pivot_encoder(stage, length),
+        pivot=pivot,
         max_length=length,
-        # Alignment seldom improves scores within the language: by those alone the start would always win.
-        may_keep_initial=bool(dev.cross_sts or held_out),
         weights=published_weights,
     )
 

@@ -11,9 +11,7 @@ and both languages' adapters learn.
 
 from __future__ import annotations
 
-import logging
 import random
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, cycle, permutations
@@ -30,8 +28,6 @@ from modenc.training.body_module import sentence_model
 from modenc.training.objectives.contrast import ranking_loss
 from modenc.training.stage import Stage
 from modenc.training.trainers import BodyTrainer, run_trainer, training_arguments
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -130,22 +126,10 @@ def align_all_pairs(stages: Mapping[str, Stage]) -> dict[str, Any]:
         args=training_arguments(rows, plan.run, pivot.checkpoints, sentences=False, evaluate=False),
         train_dataset=Dataset.from_list(batches),
     )
-    metrics = run_trainer(trainer) | {"sets": _rows_read(batches, texts, optimizer.batch_size)}
+    metrics = run_trainer(trainer)
     for lang, stage in stages.items():
         save_parallel_adapter(models[lang][0].body, stage.modules.cla, stage.base.id)
     return metrics
-
-
-def _rows_read(batches: list[Batch], texts: Mapping[str, Items], size: int) -> dict[str, dict[str, int]]:
-    """Count and log the items that the batches of each kind and pair of languages hold, repeats included."""
-    kinds = list(texts)
-    seen: Counter[str] = Counter()
-    for batch in batches:
-        kind, languages = kinds[batch["kind"]], list(texts[kinds[batch["kind"]]])
-        query, target = batch["pair"]
-        seen[f"{kind} {languages[query]}-{languages[target]}"] += size
-    logger.info("  items read: %s", dict(seen))
-    return {name: {"rows_seen": rows} for name, rows in seen.items()}
 
 
 def _item_texts(stages: Mapping[str, Stage], kind: str) -> dict[str, dict[int, ItemTexts]]:
@@ -206,7 +190,6 @@ def _shared_items(kind: str, items: Items, size: int) -> dict[tuple[int, int], l
     """Find the items that pairs of languages share, at least a batch: (query's, target's number) → ids."""
     languages = list(items)
     pairs: dict[tuple[int, int], list[int]] = {}
-    few = []
     for query, target in permutations(range(len(languages)), 2):
         targets = items[languages[target]]
         shared = [
@@ -214,16 +197,11 @@ def _shared_items(kind: str, items: Items, size: int) -> dict[tuple[int, int], l
         ]
         if len(shared) >= size:
             pairs[query, target] = shared
-        elif shared:
-            few.append(f"{languages[query]}-{languages[target]} ({len(shared)})")
     if not pairs:
         raise RecipeError(
             f"alignment.partners: expected two languages whose {kind} data share {size} pivot sentences or "
             "more, found none; use a smaller alignment.optimizer.batch_size, or partners = 'pivot'"
         )
-    if few:
-        message = "  %s: never read, since they share fewer pivot sentences than a batch of %d: %s"
-        logger.warning(message, kind, size, ", ".join(few))
     return pairs
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from collections.abc import Callable, Sequence
@@ -25,7 +24,7 @@ from modenc.data.kinds import ParallelRow, ScoredRow, SearchRow
 from modenc.evaluation.retrieval import Vectors, mean_accuracy_at_1
 from modenc.evaluation.search import make_search_set, search_metrics
 from modenc.evaluation.sts import cross_similarity, pair_cosines, spearman
-from modenc.storage import whole_file, write_atomically
+from modenc.storage import whole_file
 from modenc.training.body_module import Encode, encode_texts
 from modenc.training.process import readable
 
@@ -58,8 +57,6 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
     """Held-out running text."""
     teacher: Vectors | None = None
     """The base's vectors of ``teacher_texts``, row for row."""
-    may_keep_initial: bool = True
-    """Whether the weights before training may be chosen as the best."""
     weights: PublishedWeights = nullcontext
     """Context for evaluations, in which the model has the weights that are published."""
 
@@ -109,7 +106,6 @@ def _scores_correlation(left: Encode, right: Encode, rows: Sequence[ScoredRow]) 
     return spearman(left(list(first)), right(list(second)), scores)
 
 
-_BEST, _HISTORY = "best.safetensors", "dev.json"
 _LEARNED, _AUXILIARY = "0.", "parts."
 
 
@@ -141,47 +137,22 @@ def load_weights(path: Path, model: nn.Module, auxiliary: nn.Module) -> None:
 class KeepBest(TrainerCallback):  # type: ignore[misc]
     """Callback that keeps the trainable weights with the highest dev score, those of a killed run too."""
 
-    def __init__(self, folder: Path, module: nn.Module, auxiliary: nn.Module | None = None) -> None:
+    def __init__(self, folder: Path, module: nn.Module, auxiliary: nn.Module) -> None:
         self.module = module
-        self.auxiliary = nn.Module() if auxiliary is None else auxiliary
+        self.auxiliary = auxiliary
         """Auxiliary modules, kept beside the weights: a later phase starts from both."""
-        self.weights = folder / _BEST
-        self.path = folder / _HISTORY
-        self.history: list[dict[str, float]] = (
-            json.loads(self.path.read_text()) if self.path.is_file() else []
-        )
+        self.weights = folder / "best.safetensors"
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float], **_: Any) -> None:
-        """Note the metrics, and save the weights if they are the best so far."""
-        scores = {
-            key.removeprefix("eval_"): value
-            for key, value in metrics.items()
-            if isinstance(value, float) and not key.endswith(("runtime", "per_second", "epoch"))
-        }
-        if "score" in scores:
-            self.record(state.global_step, scores)
-
-    def record(self, step: int, metrics: dict[str, float]) -> None:
-        """Record the metrics of a step; step 0 is the weights before training."""
-        scores = {key: round(float(value), 4) for key, value in metrics.items()}
-        # What a killed run evaluated after its last checkpoint is evaluated again.
-        self.history = [entry for entry in self.history if entry["step"] < step]
-        self.history.append({"step": step, **scores})
-        logger.info("  dev at step %d: %s", step, readable(scores))
-        if wrong := [key for key, value in scores.items() if not math.isfinite(value)]:
-            logger.warning(
-                "  dev at step %d: %s: not a number, so these weights cannot be the best; check the dev "
-                "sets, or try a smaller learning rate",
-                step, ", ".join(wrong),
-            )  # fmt: skip
-        if math.isfinite(scores["score"]) and scores["score"] > self._best("score", -math.inf):
+        """Save the weights if they are the best so far."""
+        scores = dev_scores(metrics)
+        logger.info("  dev at step %d: %s", state.global_step, readable(scores))
+        if not math.isfinite(scores["score"]):
+            logger.warning("  dev: the score is not a number; try a smaller learning rate")
+        elif scores["score"] > self._best("score", -math.inf):
             with whole_file(self.weights) as temporary:
-                save_weights(temporary, self.module, self.auxiliary, step=step, score=scores["score"])
-        write_atomically(self.path, json.dumps(self.history, indent=1))
-
-    def last_step(self) -> int:
-        """Return the last step that was evaluated; -1 before any."""
-        return int(self.history[-1]["step"]) if self.history else -1
+                about = {"step": state.global_step, "score": scores["score"]}
+                save_weights(temporary, self.module, self.auxiliary, **about)
 
     def restore(self) -> int | None:
         """Restore the best weights; returns their step, or None if no score is a number."""
@@ -195,4 +166,10 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
         if not self.weights.is_file():
             return otherwise
         with safe_open(self.weights, "pt") as file:
-            return float((file.metadata() or {}).get(name, otherwise))
+            return float((file.metadata() or {})[name])
+
+
+def dev_scores(metrics: dict[str, float]) -> dict[str, float]:
+    """Return the dev metrics among what a trainer logs of an evaluation."""
+    scores = {key.removeprefix("eval_"): float(value) for key, value in metrics.items() if "eval_" in key}
+    return {key: round(value, 4) for key, value in scores.items() if not key.endswith(("time", "_second"))}

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import logging
-import math
-from array import array
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import torch
 from datasets import Dataset
 from peft import PeftModel
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.composition.body import compose
 from modenc.composition.modules import LanguageModules, read_lora
 from modenc.recipe.settings import FRESH, LanguageAdaptationSettings
-from modenc.training.adapters_io import ATTENTION_LAYERS, add_lora, restored, save_lora
+from modenc.training.adapters_io import ATTENTION_LAYERS, add_lora, save_lora, scaled_adapter
 from modenc.training.alignment import learn_from_pivot
 from modenc.training.body_module import encode_texts, sentence_model
 from modenc.training.data_access import sample
@@ -39,8 +34,6 @@ logger = logging.getLogger(__name__)
 
 Blocks = npt.NDArray[np.int32]
 
-_TEXTS_AT_A_TIME = 10_000
-
 
 def train_language_adaptation(stage: Stage) -> dict[str, Any]:
     """Train LA, and the embeddings where the recipe says so, and write them; returns metrics."""
@@ -52,7 +45,7 @@ def train_language_adaptation(stage: Stage) -> dict[str, Any]:
     embeddings = model.get_input_embeddings()
     embeddings.weight.requires_grad_(settings.train_embeddings and stage.plan.vocabulary.method != "base")
     start = embeddings.weight.detach().clone() if embeddings.weight.requires_grad else None
-    published_weights = partial(scaled_update, model, start, settings.strength)
+    published_weights = partial(scaled_adapter, model, settings.strength, start)
     if settings.objective == "pivot":
         metrics = _adapt_to_pivot(stage, model, tokenizer, published_weights)
     elif settings.objective == "distill":
@@ -60,7 +53,7 @@ def train_language_adaptation(stage: Stage) -> dict[str, Any]:
     else:
         masked_lm = MaskedLM(model, embeddings, tokenizer, settings.mask_probability)
         if settings.objective == "mlm":
-            metrics = _masked_lm(stage, masked_lm, tokenizer, published_weights)
+            metrics = _masked_lm(stage, masked_lm, tokenizer)
         else:
             metrics = _distill(stage, model, masked_lm, tokenizer, published_weights)
     with published_weights():
@@ -84,16 +77,11 @@ def _optimizer(settings: LanguageAdaptationSettings, *modules: nn.Module) -> tor
     )
 
 
-def _masked_lm(
-    stage: Stage, model: MaskedLM, tokenizer: PreTrainedTokenizerFast, published_weights: PublishedWeights
-) -> dict[str, Any]:
+def _masked_lm(stage: Stage, model: MaskedLM, tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
     settings = stage.plan.language_adaptation
-    train, held_out = (
-        _block_set(pack(tokenizer, texts, settings.block_length))
-        for texts in (stage.data.text.train, stage.data.text.held_out)
-    )
+    train = Dataset.from_dict({"input_ids": pack(tokenizer, stage.data.text.train, settings.block_length)})
     schedule = schedule_data(train, settings.optimizer)
-    schedule.log(stage.name)
+    schedule.log()
     arguments = training_arguments(
         schedule.optimizer, stage.plan.run, stage.checkpoints, sentences=False, evaluate=False
     )
@@ -104,22 +92,7 @@ def _masked_lm(
         data_collator=model.collator,
         optimizers=(_optimizer(settings, model), None),
     )
-    before = _perplexity(trainer, held_out, stage.plan.run.seed)
-    metrics = run_trainer(trainer)
-    with published_weights():
-        after = _perplexity(trainer, held_out, stage.plan.run.seed)
-    logger.info("  held-out perplexity: %.1f before, %.1f after", before, after)
-    sets = {"sets": schedule.rows_read(metrics["steps"])}
-    return {**metrics, **sets, "perplexity_before": round(before, 2), "perplexity": round(after, 2)}
-
-
-def _perplexity(trainer: BodyTrainer, blocks: Dataset, seed: int) -> float:
-    """Measure the exponential of the mean loss, on the same masks each time."""
-    if not len(blocks):
-        return math.nan
-    torch.manual_seed(seed)
-    loss = trainer.evaluate(blocks)["eval_loss"]
-    return math.exp(min(loss, 50.0))
+    return run_trainer(trainer)
 
 
 def pack(tokenizer: PreTrainedTokenizerFast, texts: list[str], length: int) -> Blocks:
@@ -127,27 +100,17 @@ def pack(tokenizer: PreTrainedTokenizerFast, texts: list[str], length: int) -> B
 
     A stream shorter than a block makes one shorter block.
     """
-    separator, inner = tokenizer.sep_token_id, length - 2
-    # Four bytes a token; ten million sentences as Python numbers would take tens of gigabytes.
-    stream = array("i")
-    for start in range(0, len(texts), _TEXTS_AT_A_TIME):
-        encoded = tokenizer(texts[start : start + _TEXTS_AT_A_TIME], add_special_tokens=False)["input_ids"]
-        for ids in encoded:
-            stream.extend(ids)
-            stream.append(separator)
-    tokens = np.frombuffer(stream, dtype=np.int32) if stream else np.zeros(0, np.int32)
-    inner = min(inner, max(len(tokens), 1))
+    separator = tokenizer.sep_token_id
+    stream: list[int] = []
+    for ids in tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else ():
+        stream += [*ids, separator]
+    tokens = np.array(stream, np.int32)
+    inner = min(length - 2, max(len(tokens), 1))
     count = len(tokens) // inner
     blocks = np.empty((count, inner + 2), np.int32)
     blocks[:, 0], blocks[:, -1] = tokenizer.cls_token_id, separator
     blocks[:, 1:-1] = tokens[: count * inner].reshape(count, inner)
     return blocks
-
-
-def _block_set(blocks: Blocks) -> Dataset:
-    # Without a copy of the blocks.
-    column = pa.FixedSizeListArray.from_arrays(pa.array(blocks.reshape(-1)), blocks.shape[1])
-    return Dataset(pa.table({"input_ids": column}))
 
 
 def _with_start(stage: Stage, body: PreTrainedModel) -> PreTrainedModel:
@@ -173,20 +136,6 @@ def _adapt_to_pivot(
     return learn_from_pivot(stage, losses, student, optimizer, published_weights)
 
 
-@contextmanager
-def scaled_update(model: PeftModel, start: Tensor | None, scale: float) -> Iterator[None]:
-    """Scale, within the block, the change of LA and of the embeddings since ``start`` [tokens, hidden]."""
-    if scale == 1:
-        yield
-        return
-    origins = [] if start is None else [(model.get_input_embeddings().weight, start)]
-    origins += [(b, torch.zeros_like(b)) for name, b in model.named_parameters() if ".lora_B." in name]
-    with torch.no_grad(), restored([parameter for parameter, _ in origins]):
-        for parameter, origin in origins:
-            parameter.lerp_(origin.to(parameter.device), 1 - scale)
-        yield
-
-
 def _distill(
     stage: Stage,
     model: PeftModel,
@@ -203,10 +152,7 @@ def _distill(
     logger.info("  vectors with the base's vocabulary, of %d sentences", len(texts))
     teacher, teacher_held_out = encode_texts(base, texts), encode_texts(base, held_out)
     del base, body  # large, and not needed while the student learns
-    # With the base's vocabulary the student starts at the teacher's vectors: the start would always win.
-    dev = DevEvaluator(
-        teacher_texts=held_out, teacher=teacher_held_out, may_keep_initial=False, weights=published_weights
-    )
+    dev = DevEvaluator(teacher_texts=held_out, teacher=teacher_held_out, weights=published_weights)
     student = sentence_model(model, tokenizer, plan, settings.max_length)
     loss = DistillationLoss(student, torch.from_numpy(teacher), masked_lm, settings.mlm_weight)
     return train_sentence_model(
@@ -217,5 +163,4 @@ def _distill(
         loss,
         dev,
         optimizer=_optimizer(settings, student, *([masked_lm] if masked_lm else [])),
-        drawn_from={"rows": len(stage.data.text.train)},
     )

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain, cycle, islice
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -40,8 +39,6 @@ class DataSchedule:
     """Group → set → number of batches in a pass over the set."""
     optimizer: OptimizerSettings
     """Settings with a batch size of at most the number of rows."""
-    drawn_from: Mapping[str, int] = field(default_factory=dict)
-    """Set → number of all its rows, where ``rows`` are a sample."""
 
     def batches(self) -> int:
         """Count the batches in a pass over the data."""
@@ -63,32 +60,10 @@ class DataSchedule:
         """Count the optimizer steps as the trainers do."""
         return self.optimizer.steps or max(math.ceil(self.optimizer.epochs * self._steps_a_pass()), 1)
 
-    def rows_read(self, steps: int) -> dict[str, dict[str, int]]:
-        """Count each set's ``rows``, and the ``rows_seen`` in ``steps``, where repeated rows count again."""
-        passes, rest = divmod(steps, self._steps_a_pass())
-        # The last step of a pass may have fewer batches.
-        more = min(rest * self.optimizer.gradient_accumulation, self.batches())
-        in_pass, in_rest = (Counter(islice(self.sets(), count)) for count in (self.batches(), more))
-        read = {}
-        for number, (name, rows) in enumerate(self.rows.items()):
-            seen = (passes * in_pass[number] + in_rest[number]) * min(self.optimizer.batch_size, rows)
-            read[name] = {"rows": self.drawn_from.get(name, rows), "rows_seen": seen}
-        return read
-
-    def log(self, section: str) -> None:
-        """Log how often each set is read, with a warning if it is less than once."""
-        steps = self.steps()
-        whole = dict(zip(self.rows, chain(*self.groups), strict=True))
-        for name, counts in self.rows_read(steps).items():
-            rows, seen, drawn = counts["rows"], counts["rows_seen"], self.rows[name]
-            logger.info("  %s: %d rows read of %d (%.1f passes)", name, seen, rows, seen / rows)
-            # Rows that do not fill a batch are left out of a pass without a warning.
-            if seen < rows and (drawn < rows or seen < whole[name] * min(self.optimizer.batch_size, drawn)):
-                logger.warning(
-                    "  %s: %s: %d of %d rows are never read in %d steps; raise %s.optimizer.steps, or set it "
-                    "to 0 and %s.optimizer.epochs to 1 or more",
-                    section, name, rows - seen, rows, steps, section, section,
-                )  # fmt: skip
+    def log(self) -> None:
+        """Log the steps and the rows of each set."""
+        rows = ", ".join(f"{name} {count}" for name, count in self.rows.items())
+        logger.info("  %d steps; rows: %s", self.steps(), rows)
 
     def _steps_a_pass(self) -> int:
         return math.ceil(self.batches() / self.optimizer.gradient_accumulation)
@@ -124,15 +99,8 @@ class ScheduleSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]
         return self.schedule.batches()
 
 
-def schedule_data(
-    train: Dataset | SetGroups, optimizer: OptimizerSettings, drawn_from: Mapping[str, int] | None = None
-) -> DataSchedule:
+def schedule_data(train: Dataset | SetGroups, optimizer: OptimizerSettings) -> DataSchedule:
     """Plan how ``train`` is read; a single set has the name ``rows``.
-
-    Args:
-        train: the data.
-        optimizer: steps, epochs and batch size.
-        drawn_from: set → number of all its rows, where ``train`` has only a sample that the steps can read.
 
     Raises:
         RecipeError: a set has no rows.
@@ -149,19 +117,4 @@ def schedule_data(
         optimizer = replace(optimizer, batch_size=min(optimizer.batch_size, len(train)))
     batch = optimizer.batch_size
     groups = tuple(tuple(max(rows[name] // batch, 1) for name in group) for group in sets.values())
-    return DataSchedule(rows, groups, optimizer, drawn_from or {})
-
-
-def log_drawn_rows(
-    languages: Sequence[str], drawn: Sequence[int], rows_of: Mapping[str, Sequence[object]]
-) -> None:
-    """Log how many rows of each language were drawn, with a warning if one of several was not read whole.
-
-    ``drawn`` holds the language of each drawn row, as a position in ``languages``.
-    """
-    for name, count in zip(languages, np.bincount(drawn, minlength=len(languages)), strict=True):
-        rows = len(rows_of[name])
-        logger.info("  %s: %d rows read of %d", name, count, rows)
-        if count < rows and len(languages) > 1:
-            left = rows - count
-            logger.warning("  %s: %d of %d rows are never read; more steps read more", name, left, rows)
+    return DataSchedule(rows, groups, optimizer)

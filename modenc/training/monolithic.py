@@ -34,8 +34,7 @@ from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevEvaluator
 from modenc.training.phases import objective_inputs, run_phases
-from modenc.training.process import one_process, training_lock
-from modenc.training.publishing import compare_model
+from modenc.training.process import refuse_several_processes, training_lock
 from modenc.training.sentence_encoding import row_sets
 from modenc.training.stage import Stage, discard, prepare_folder, stage_settings
 from modenc.training.trainers import train_sentence_model
@@ -48,7 +47,6 @@ PROJECTED = ("bitranslation", "vmsst", "vmsst_contrastive")
 """Objectives whose sentence vector is a linear projection of the pooled states (VMSST, section 5)."""
 
 
-@one_process()
 def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     """Train one model as ``recipe``'s ``monolithic`` section says, and save it for sentence-transformers.
 
@@ -65,6 +63,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
         StorageError: the disk is full or read-only.
         DataError: the data cannot be used.
     """
+    refuse_several_processes()
     output = output.resolve()
     if output.exists() and not (output.is_dir() and not any(output.iterdir())):
         raise RecipeError(f"{output}: expected no such folder, or an empty one; found files; name another")
@@ -101,9 +100,8 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
             metrics = {str(settings.objective): run_phases(inputs, dev)}
         else:
             metrics = _learn_paraphrases(stage, model, data, dev)
-        about = {"metrics": metrics, "comparison": compare_model(data, model)}
         with disk_errors(output.parent, _KEPT), whole_folder(output) as folder:
-            _save(model, tokenizer, plan, folder, about)
+            _save(model, tokenizer, plan, folder, metrics)
         discard(work)
     return metrics
 
@@ -212,7 +210,7 @@ def _sets(phase: str, data: dict[str, TrainingData]) -> dict[str, dict[str, Data
 
 
 def _save(
-    model: SentenceTransformer, tokenizer: Any, plan: LanguagePlan, target: Path, about: dict[str, Any]
+    model: SentenceTransformer, tokenizer: Any, plan: LanguagePlan, target: Path, metrics: dict[str, Any]
 ) -> None:
     with TemporaryDirectory(dir=target.parent) as body:
         model[0].body.save_pretrained(body)
@@ -225,5 +223,6 @@ def _save(
     )
     saved.save(str(target), create_model_card=False)
     settings = stage_settings(plan, "monolithic")
-    about = {"settings": settings, "seed": plan.run.seed, "threads": torch.get_num_threads(), **about}
+    threads = torch.get_num_threads()
+    about = {"settings": settings, "seed": plan.run.seed, "threads": threads, "metrics": metrics}
     (target / "training.json").write_text(json.dumps(about, indent=1), encoding="utf-8")

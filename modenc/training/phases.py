@@ -28,7 +28,6 @@ from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import AlignmentSettings, LanguagePlan, MonolithicSettings, OptimizerSettings
 from modenc.training.data_access import TrainingData, draw_rows, sample
 from modenc.training.dev import DevEvaluator
-from modenc.training.mixing import log_drawn_rows
 from modenc.training.objectives.contrast import ContrastiveLoss
 from modenc.training.objectives.crossconst import CrossConstLoss
 from modenc.training.objectives.decoder import TargetTexts, VectorDecoder
@@ -296,7 +295,6 @@ def _translations(
         for number, (lang, rows) in enumerate(sorted(inputs.pairs.items()))
     }
     rows = draw_rows(groups, count, exponent, inputs.plan.run.seed)
-    log_drawn_rows(sorted(inputs.pairs), [number for number, _ in rows], groups)
     distinct = dict.fromkeys(row.pivot for _, row in rows)
     if decoded and inputs.encode_pivot is not None:
         more = inputs.plan.decoder.pivot_steps * inputs.settings.optimizer.rows_a_step()

@@ -19,13 +19,13 @@ from modenc.hub.store import Hub
 from modenc.languages import language_name, listed_codes, normalize_code
 from modenc.recipe.checks import unknown_language
 from modenc.recipe.loader import check_recipe
-from modenc.recipe.settings import STAGES, LanguagePlan, Recipe
+from modenc.recipe.settings import STAGES, LanguagePlan, Recipe, summarize
 from modenc.storage import disk_errors
 from modenc.training.alignment import train_alignment
 from modenc.training.all_pairs import align_all_pairs
 from modenc.training.data_access import TrainingData
 from modenc.training.language_adaptation import train_language_adaptation
-from modenc.training.process import one_process, training_lock
+from modenc.training.process import refuse_several_processes, training_lock
 from modenc.training.publishing import prepare_hub, publish_language
 from modenc.training.sentence_encoding import train_sentence_encoding
 from modenc.training.stage import (
@@ -45,7 +45,6 @@ logger = logging.getLogger(__name__)
 _KEPT = "finished stages, the last whole checkpoint and the hub are kept"
 
 
-@one_process()
 def train(
     recipe: Recipe,
     *,
@@ -56,7 +55,7 @@ def train(
     """Train the modules of a recipe's languages in its order, and publish them in its hub.
 
     A language is published when all stages of its plan are done: until then the hub keeps the modules that it
-    has. A language that it does not have with alignment is also published without, when only that is left.
+    has.
 
     Args:
         recipe: a recipe of ``load_recipe``.
@@ -66,8 +65,7 @@ def train(
         force: train stages again even where their fingerprint says they are done.
 
     Returns:
-        Language → its folder in the hub, or in the work folder while stages of it are left; without those
-        that ``run.publish`` kept out of the hub.
+        Language → its folder in the hub, or in the work folder while stages of it are left.
 
     Raises:
         LanguageError: a language is not in the recipe, or none is given.
@@ -83,11 +81,11 @@ def train(
         >>> folders = train(load_recipe("my_recipe.toml"))
     """
     training, chosen, names = _prepare(recipe, languages, stages)
-    folders: dict[str, Path | None] = {}
+    folders: dict[str, Path] = {}
     with training.locked(chosen):
         for job in training.jobs(chosen, names, force=force):
             folders |= training.run(job)
-    return {lang: folder for lang, folder in folders.items() if folder is not None}
+    return folders
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,6 @@ class StageJob:
     """Positions of the jobs whose results it needs."""
 
 
-@one_process()
 def stage_jobs(
     recipe: Recipe,
     *,
@@ -121,8 +118,7 @@ def stage_jobs(
         return training.jobs(chosen, names, force=force)
 
 
-@one_process()
-def run_stage_job(recipe: Recipe, job: StageJob, *, wait: float = 0) -> dict[str, Path | None]:
+def run_stage_job(recipe: Recipe, job: StageJob, *, wait: float = 0) -> dict[str, Path]:
     """Run a job of :func:`stage_jobs`; an interrupted one goes on from its last checkpoint.
 
     Args:
@@ -131,8 +127,7 @@ def run_stage_job(recipe: Recipe, job: StageJob, *, wait: float = 0) -> dict[str
         wait: seconds that an earlier process with the same job may take to end.
 
     Returns:
-        For a job that publishes, language → its folder as :func:`train` returns it; None where
-        ``run.publish`` kept it out.
+        For a job that publishes, language → its folder as :func:`train` returns it.
     """
     training = _Training(recipe, Hub.open(recipe.hub))
     with training.locked(job.languages, wait):
@@ -143,6 +138,7 @@ def _prepare(
     recipe: Recipe, languages: str | Iterable[str] | None, stages: str | Iterable[str] | None
 ) -> tuple[_Training, list[str], tuple[str, ...]]:
     """Check the chosen languages and stages, and open the hub; all are chosen by default."""
+    refuse_several_processes()
     for line in recipe.left_out:
         logger.info("%s", line)
     given = listed_codes(recipe.plans if languages is None else languages)
@@ -228,7 +224,7 @@ class _Training:
         needed = {other for plan in plans for name in upto for other, _ in modules_needed(plan, name)}
         return needed.union(languages)
 
-    def run(self, job: StageJob) -> dict[str, Path | None]:
+    def run(self, job: StageJob) -> dict[str, Path]:
         """Train a job's stage unless it is done, and publish its languages if the job does."""
         plans = [self.recipe.plans[lang] for lang in job.languages]
         self._read_data(*plans)
@@ -243,7 +239,7 @@ class _Training:
             stages = {lang: replace(stage, fingerprint=joined) for lang, stage in stages.items()}
             pivot = stages[self.recipe.pivot].modules
         records = _train_stages(stages)
-        folders: dict[str, Path | None] = {}
+        folders: dict[str, Path] = {}
         for lang in job.languages if job.publishes else ():
             done = {stage.name: record for stage, record in due[lang] if record is not None}
             # Later stages are listed only if this one was done, too.
@@ -326,6 +322,6 @@ _STAGE_FUNCTIONS: dict[str, Callable[[Stage], dict[str, Any]]] = {
 
 def _summary(plan: LanguagePlan, name: str) -> str:
     if name == "sentence_encoding":
-        return plan.sentence_encoding.summary()
+        return summarize(vars(plan.sentence_encoding))
     section = getattr(plan, name)
     return str(section.method if name == "vocabulary" else section.objective)

@@ -1,4 +1,4 @@
-"""The process that trains: it is alone, keeps its environment, locks its folders; how it logs."""
+"""The process that trains: it is alone, locks its folders; how it logs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from modenc.storage import exclusive_lock
 
 logger = logging.getLogger(__name__)
 
-_SET_BY_TRAINING = ("ACCELERATE_MIXED_PRECISION", "TOKENIZERS_PARALLELISM")
-
 
 def uses_bf16(run: RunSettings) -> bool:
     """Check whether matrices are multiplied in bfloat16, by the recipe or else by the machine."""
@@ -28,28 +26,14 @@ def uses_bf16(run: RunSettings) -> bool:
     return run.precision == "bf16" or (run.precision == "auto" and has_bf16(device))
 
 
-@contextmanager
-def one_process() -> Iterator[None]:
-    """Refuse one process of several; put back, at the end, the environment variables that a training sets.
-
-    Raises:
-        RecipeError: the process is one of several, whose trainings would write the same files.
-    """
+def refuse_several_processes() -> None:
+    """Raise RecipeError in one of several processes, whose trainings would write the same files."""
     if (processes := os.environ.get("WORLD_SIZE", "1")) != "1":
         raise RecipeError(
             f"expected one process that trains, found WORLD_SIZE = {processes}, as torchrun and accelerate "
             "launch set it; start modenc without them. Several GPUs or machines train several languages at "
             "once with --on ray"
         )
-    before = {name: os.environ.get(name) for name in _SET_BY_TRAINING}
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 @contextmanager

@@ -14,12 +14,9 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-from sentence_transformers import SentenceTransformer
 
 from modenc.base_model import BaseModel, resolve_base
 from modenc.composition.modules import read_modules
@@ -30,7 +27,6 @@ from modenc.hub.card import (
     SCORES,
     TOKENS,
     UNALIGNED,
-    WORST,
     Card,
     Comparison,
     is_worse_than_base,
@@ -43,7 +39,7 @@ from modenc.hub.layout import README_FILE, HubInfo, LanguageLayout
 from modenc.hub.store import Hub
 from modenc.languages import language_name
 from modenc.recipe.settings import FRESH, STAGES, LanguagePlan, Recipe
-from modenc.training.body_module import Encode, encode_texts, encoder_of
+from modenc.training.body_module import Encode, encoder_of
 from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevEvaluator
 from modenc.training.stage import Stage, StageRecord
@@ -66,11 +62,10 @@ def publish_language(
     records: Mapping[str, StageRecord],
     *,
     pivot: LanguageLayout | None = None,
-) -> Path | None:
+) -> Path:
     """Compare a language's modules with the base and put them into the hub, unless it has them already.
 
-    While stages are left, the hub keeps what it has; if only the alignment is left, it gets a language that
-    it has not aligned either.
+    While stages are left, the hub keeps what it has.
 
     Args:
         recipe: the recipe.
@@ -80,30 +75,19 @@ def publish_language(
         pivot: the pivot's modules that these were trained with, by default those in the hub.
 
     Returns:
-        The language's folder in the hub, in the work folder while stages are left, None where
-        ``run.publish`` keeps the modules out.
+        The language's folder in the hub, in the work folder while stages are left.
     """
     plan = stage.plan
     lang, left = plan.lang, [name for name in STAGES if name not in records and not plan.skips(name)]
     card = hub.card(lang) if lang in hub.languages() else None
-    is_new = card is None or "alignment" not in card.stages
-    if left and (left != ["alignment"] or not is_new):
+    if left:
         kept = "not in the hub" if card is None else "the hub keeps its modules"
         done = f"{', '.join(left)} {'is' if len(left) == 1 else 'are'} done"
         logger.warning("%s: %s until %s", lang, kept, done)
         return stage.modules.root
     sources = _sources(hub, stage, records)
-    if card is None or _is_outdated(card, stage, records, None if left else sources):
+    if card is None or _is_outdated(card, stage, records, sources):
         comparison = compare_with_base(stage.data, stage.modules, pivot)
-        if plan.run.publish == "unless_worse" and is_worse_than_base(comparison):
-            kept = "it has none of this language" if card is None else "the modules that are there stay"
-            logger.warning(
-                "  %s: not put into the hub %s (run.publish = 'unless_worse'); %s. The trained stages "
-                "stay in %s: train again with better data or settings, or publish them as they are with "
-                "run.publish=always",
-                lang, hub.path, kept, plan.run.work_dir / lang,
-            )  # fmt: skip
-            return None
         _publish(recipe, hub, stage, records, sources, comparison)
     elif card.comparison:
         log_comparison(lang, card.comparison)
@@ -111,20 +95,15 @@ def publish_language(
 
 
 def _is_outdated(
-    card: Card, stage: Stage, records: Mapping[str, StageRecord], sources: list[dict[str, Any]] | None
+    card: Card, stage: Stage, records: Mapping[str, StageRecord], sources: list[dict[str, Any]]
 ) -> bool:
-    """Check whether a card is of other modules, or says something else about their data.
-
-    Without ``sources``, more modules than those that are trained may be in the hub.
-    """
+    """Check whether a card is of other modules, or says something else about their data."""
     there = {name: card.stages.get(name, {}).get("fingerprint") for name in records}
     if there != {name: record.fingerprint for name, record in records.items()}:
         return True
     # A training by force has the same fingerprints, and may have been killed before this.
     found = {name: sha256(path) for name, path in files_below(stage.modules.root)}
     published = {name: record["sha256"] for name, record in card.files.items() if name != README_FILE}
-    if sources is None:
-        return not found.items() <= published.items()
     return found != published or card.data != sources
 
 
@@ -221,53 +200,27 @@ def prepare_hub(recipe: Recipe, plans: Sequence[LanguagePlan], base: BaseModel) 
     return hub
 
 
-# A factor on the base's number of tokens; a language's own vocabulary should need fewer.
-_TOLERATED_TOKENS = 1.05
-_ADVICE = {
-    "sts": "more data.paraphrases, or a start from a related language (sentence_encoding.start)",
-    "search": "a smaller sentence_encoding.optimizer.learning_rate, or a greater alignment.keep_weight",
-    "cross_sts": "cleaner translations or more of them, or a greater alignment.keep_weight",
-    "retrieval": "cleaner translations or more of them, or more alignment.optimizer.steps",
-}
-
-
 def _counts(held_out: DevEvaluator) -> dict[str, float]:
     """Count the rows that each metric is measured on."""
     rows = (held_out.sts[0], held_out.search, held_out.cross_sts, held_out.parallel)
     return {metric: len(found) for metric, found in zip(SCORES, rows, strict=True) if found}
 
 
-def measure(
-    held_out: DevEvaluator, own: Encode, pivot: Encode, base: Mapping[str, float] | None = None
-) -> dict[str, float]:
-    """Measure each metric of a comparison, always a finite number.
+def measure(held_out: DevEvaluator, own: Encode, pivot: Encode) -> dict[str, float]:
+    """Measure each metric of a comparison; one that is not a number is left out.
 
-    Args:
-        held_out: the rows.
-        own: encodes the language's texts as unit vectors [texts, hidden].
-        pivot: encodes the pivot's texts likewise.
-        base: the base's values, where modules are measured. A metric without a number for the base is
-            left out; one without a number for the modules alone (equal vectors, NaN) is the worst value.
+    ``own`` encodes the language's texts as unit vectors [texts, hidden], ``pivot`` the pivot's.
     """
     scores = replace(held_out, pivot=pivot).measure(own)
-    if base is None:
-        # Constant gold scores have no correlation.
-        wanted = [metric for metric in SCORES if math.isfinite(scores.get(metric, math.nan))]
-        return {metric: round(scores[metric], 2) for metric in wanted}
-    for metric in (metric for metric in base if not math.isfinite(scores[metric])):
-        logger.warning(
-            "  %s: not a number with the modules, whose vectors are all equal or not finite; it counts "
-            "as %.0f. Try a smaller learning rate",
-            metric, WORST[metric],
-        )  # fmt: skip
-        scores[metric] = WORST[metric]
-    return {metric: round(scores[metric], 2) for metric in base}
+    return {
+        metric: round(scores[metric], 2) for metric in SCORES if math.isfinite(scores.get(metric, math.nan))
+    }
 
 
 def compare_with_base(
     data: TrainingData, modules: LanguageLayout, pivot: LanguageLayout | None = None
 ) -> dict[str, dict[str, float]]:
-    """Compare modules, as they will be published, with the base; log the result, with advice.
+    """Compare modules, as they will be published, with the base; log the result.
 
     ``pivot`` are the pivot's modules, by default those in the recipe's hub. Returns a card's ``comparison``,
     empty where nothing is held out.
@@ -301,7 +254,7 @@ def compare_with_base(
             own = encoder_of(base_model, plan, length, modules, align=align)
             # Without a CLA of its own, the pivot has the same vectors with and without alignment.
             encode_pivot = counterparts[align and "cla" in counterpart.present()]
-            comparison[name] = measure(held_out, own, encode_pivot, base)
+            comparison[name] = measure(held_out, own, encode_pivot)
         if texts:
             tokenizer = base_model.load_tokenizer()
             own_tokenizer = read_modules(modules, base_model.hidden_size).tokenizer or tokenizer
@@ -312,55 +265,17 @@ def compare_with_base(
     return comparison
 
 
-def compare_model(data: Mapping[str, TrainingData], model: SentenceTransformer) -> dict[str, Comparison]:
-    """Compare one model of all languages with the base: language → its ``comparison``."""
-    comparisons: dict[str, Comparison] = {}
-    encode = partial(encode_texts, model)
-    for lang, own in data.items():
-        across = lang != own.plan.pivot
-        held_out = DevEvaluator(
-            sts=[own.dev.sts],
-            search=own.dev.search,
-            cross_sts=own.dev.cross_sts if across else (),
-            # Only what was read for training: filtering millions of rows takes minutes.
-            parallel=own.parallel.held_out if across and "parallel" in vars(own) else (),
-        )
-        if counts := _counts(held_out):
-            base_model = resolve_base(own.plan.base.model)
-            encode_base = encoder_of(base_model, own.plan, own.plan.base.max_length)
-            base = measure(held_out, encode_base, encode_base)
-            comparisons[lang] = {ROWS: counts, BASE: base, MODULES: measure(held_out, encode, encode, base)}
-        logger.info(" %s", lang)
-        log_comparison(lang, comparisons.get(lang, {}), modular=False)
-    return comparisons
-
-
-def log_comparison(lang: str, comparison: Comparison, *, modular: bool = True) -> None:
-    """Log how modules compare with the base: a table, a warning where they lose, and what to try."""
+def log_comparison(lang: str, comparison: Comparison) -> None:
+    """Log how modules compare with the base: a table, and a warning where they lose."""
     table = table_of(comparison)
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for first, *others in table:
         cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
         logger.info("  %s  %s", first.ljust(widths[0]), "  ".join(cells))
-    base, own = (comparison.get(system, {}) for system in (BASE, MODULES))
-    shared = shared_scores(comparison)
-    if not shared:
-        logger.warning(
-            "  %s: nothing could be compared with the base: no held-out pairs. Training may have made the "
-            "language worse unnoticed; give pairs with scores (data.dev.sts), and where it is aligned "
-            "translations to set aside (data.parallel, data.dev.parallel_held_out)",
-            lang,
-        )
+    if not shared_scores(comparison):
+        logger.warning("  %s: nothing could be compared with the base: no held-out pairs (data.dev)", lang)
     elif is_worse_than_base(comparison):
-        hints = [f"for {name} {_ADVICE[name]}" for name in shared if own[name] < base[name]]
-        advice = f"Try {'; '.join(hints)}. Until then lang='base' gives the base's vectors" if modular else ""
         logger.warning(
-            "  %s: worse than the base alone on held-out data: mean %.1f, base %.1f. %s",
-            lang, mean_score(comparison, MODULES), mean_score(comparison, BASE), advice,
-        )  # fmt: skip
-    if TOKENS in base and own.get(TOKENS, 0) > base[TOKENS] * _TOLERATED_TOKENS:
-        logger.warning(
-            "  %s: its vocabulary cuts sentences into more tokens than the base's: %.1f, base %.1f. Try "
-            "vocabulary.method = 'base' or 'trim', more running text, or a greater vocabulary.size",
-            lang, own[TOKENS], base[TOKENS],
+            "  %s: worse than the base alone on held-out data: mean %.1f, base %.1f",
+            lang, mean_score(comparison, MODULES), mean_score(comparison, BASE),
         )  # fmt: skip

@@ -19,11 +19,9 @@ import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import (
-    CachedMultipleNegativesRankingLoss,
     CoSENTLoss,
     MultipleNegativesRankingLoss,
 )
-from torch import nn
 
 from modenc.data.kinds import ParaphraseRow
 from modenc.recipe.settings import FRESH, SentenceEncodingSettings
@@ -35,10 +33,9 @@ from modenc.training.adapters_io import (
     scaled_adapter,
 )
 from modenc.training.body_module import encoder_of, sentence_model
-from modenc.training.data_access import TrainingData, sample
+from modenc.training.data_access import TrainingData, draw_passages, sample
 from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.objectives.distillation import RankingDistillationLoss
-from modenc.training.passages import draw_passages
 from modenc.training.stage import Stage, published_adapter
 from modenc.training.trainers import train_sentence_model
 
@@ -80,15 +77,13 @@ def _with_phase(metrics: dict[str, Any], name: str, phase: dict[str, Any]) -> di
 
 def _learn_objective(stage: Stage, model: SentenceTransformer, kept: PublishedWeights) -> dict[str, Any]:
     settings = stage.plan.sentence_encoding
-    train, drawn_from = set_groups(stage.data, settings, stage.plan.run.seed)
     return train_sentence_model(
         stage,
         settings.optimizer,
         model,
-        train,
-        _ranking_loss(model, settings),
+        set_groups(stage.data, settings, stage.plan.run.seed),
+        MultipleNegativesRankingLoss(model, scale=settings.scale),
         _dev_sets(stage, kept),
-        drawn_from=drawn_from,
     )
 
 
@@ -107,8 +102,7 @@ def _learn_scores(stage: Stage, model: SentenceTransformer, kept: PublishedWeigh
 def _keep_ranking(stage: Stage, model: SentenceTransformer, kept: PublishedWeights) -> dict[str, Any]:
     settings = stage.plan.sentence_encoding
     optimizer = replace(settings.optimizer, steps=settings.keep_ranking_steps)
-    rows = stage.data.passages.train
-    passages = draw_passages(rows, optimizer, 2, stage.plan.run.seed)
+    passages = draw_passages(stage.data.passages.train, optimizer, 2, stage.plan.run.seed)
     encode = encoder_of(stage.base, stage.plan, settings.max_length)
     teacher = [torch.from_numpy(encode(passages[side])) for side in ("query", "passage")]
     losses = {
@@ -121,9 +115,7 @@ def _keep_ranking(stage: Stage, model: SentenceTransformer, kept: PublishedWeigh
         model,
         {"scored": {"scored": _scored_pairs(stage)}, "passages": {"passages": passages}},
         losses,
-        # It gives similarity up for search in all languages: by one language's sets the start might win.
-        replace(_dev_sets(stage, kept), may_keep_initial=False),
-        drawn_from={"passages": len(rows)},
+        _dev_sets(stage, kept),
     )
 
 
@@ -139,26 +131,22 @@ def _dev_sets(stage: Stage, kept: PublishedWeights) -> DevEvaluator:
 
 def set_groups(
     data: TrainingData, settings: SentenceEncodingSettings, seed: int
-) -> tuple[dict[str, dict[str, Dataset]], dict[str, int]]:
+) -> dict[str, dict[str, Dataset]]:
     """Make the data sets: paraphrases as triplets and pairs without a hard negative; sentences for SimCSE.
 
     SimCSE (Gao et al., 2021) shows a sentence twice; dropout makes the two vectors differ.
 
-    Returns group → set → data, and set → number of all its rows, where the data are only a sample that the
-    steps can read.
+    Returns group → set → data, at most as many sentences as the steps can read.
     """
     groups: dict[str, dict[str, Dataset]] = {}
-    drawn_from: dict[str, int] = {}
     objectives = settings.objective.split("+")
     if "mnrl" in objectives:
         groups["paraphrases"] = row_sets(data.paraphrases.train, settings.optimizer.batch_size, seed)
     if "simcse" in objectives:
-        lines = [text for text in data.text.train if len(text) <= settings.simcse_max_chars]
-        lines = list(dict.fromkeys(lines)) or data.text.train
-        drawn_from["simcse"] = len(lines)
+        lines = list(dict.fromkeys(data.text.train))
         lines = sample(lines, settings.optimizer.steps * settings.optimizer.rows_a_step(), seed)
         groups["simcse"] = {"simcse": Dataset.from_dict({"anchor": lines, "positive": lines})}
-    return groups, drawn_from
+    return groups
 
 
 def row_sets(rows: Sequence[ParaphraseRow], batch: int, seed: int) -> dict[str, Dataset]:
@@ -183,10 +171,3 @@ def row_sets(rows: Sequence[ParaphraseRow], batch: int, seed: int) -> dict[str, 
 
 def _columns(rows: Sequence[object], *names: str) -> Dataset:
     return Dataset.from_dict({name: [getattr(row, name) for row in rows] for name in names})
-
-
-def _ranking_loss(model: SentenceTransformer, settings: SentenceEncodingSettings) -> nn.Module:
-    loss: nn.Module = MultipleNegativesRankingLoss(model, scale=settings.scale)
-    if size := settings.mini_batch_size:
-        loss = CachedMultipleNegativesRankingLoss(model, scale=settings.scale, mini_batch_size=size)
-    return loss

@@ -12,7 +12,7 @@ import dataclasses
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,33 +30,6 @@ from modenc.recipe.settings import FRESH, PAPER_SECTIONS, STAGES, LanguagePlan
 from modenc.storage import whole_file, write_atomically
 from modenc.training.body_module import set_dropout
 from modenc.training.data_access import TrainingData
-
-PIVOT_SETTINGS = (
-    "objective",
-    "scale",
-    "parallel_loss",
-    "pivot_negatives",
-    "symmetric",
-    "scored_weight",
-    "similarity_weight",
-)
-"""Settings of ``[alignment]`` that stage 2 also reads where it learns from the pivot."""
-
-_READ_ONLY_WITH: dict[str, dict[str, tuple[str, ...]]] = {
-    "vocabulary": {
-        "new_pieces": ("extend",),
-        "fasttext_dim": ("focus", "extend"),
-        "fasttext_epochs": ("focus", "extend"),
-    },
-    "language_adaptation": {
-        "block_length": ("mlm",),
-        "mask_probability": ("mlm", "mlm+distill"),
-        "mlm_weight": ("mlm+distill",),
-        "max_length": ("distill", "mlm+distill", "pivot"),
-    },
-    "sentence_encoding": {"simcse_max_chars": ("simcse", "mnrl+simcse")},
-}
-"""Stage → setting → the methods or objectives that read it; others read all."""
 
 _FORMAT = 4
 _STARTED, _DONE = "started.json", "done.json"
@@ -217,21 +190,13 @@ def discard(folder: Path) -> None:
 
 
 def stage_settings(plan: LanguagePlan, name: str) -> dict[str, Any]:
-    """Return what a stage reads of its recipe section, as plain values, and of other sections."""
+    """Return a stage's section of its recipe, and others that it reads, as plain values."""
     content = dataclasses.asdict(getattr(plan, name))
     choice = str(content.get("objective", content.get("method")))
-    for key, choices in _READ_ONLY_WITH.get(name, {}).items():
-        if choice not in choices:
-            del content[key]
     for section in PAPER_SECTIONS.get(choice, ()):
         content[section] = dataclasses.asdict(getattr(plan, section))
-    if "emma_x" in content:
-        del content["emma_x"]["chunk"]  # it bounds memory alone
-    if "optimizer" in content and content["optimizer"]["steps"]:
-        del content["optimizer"]["epochs"]
     if name == "language_adaptation" and _reads_pivot(plan, name):
-        # Only the losses: the adapter's size and strength concern stage 4 alone.
-        content["alignment"] = {key: getattr(plan.alignment, key) for key in PIVOT_SETTINGS}
+        content["alignment"] = dataclasses.asdict(plan.alignment)
         content["start"] = plan.sentence_encoding.start
     plain: dict[str, Any] = json.loads(json.dumps(content, default=str))
     return plain
@@ -243,9 +208,8 @@ def stage_fingerprint(
     """Hash what a stage's result depends on: settings, data, dev rows, earlier stages, seed.
 
     Not hashed is what describes the data without being trained on (paths, licenses), and settings of ``run``
-    other than the seed and, in ``dev_fingerprint``, ``evaluate_every``. ``before`` is the fingerprint of the
-    stage before, and decides alone if the stage has nothing to do. ``dev_fingerprint`` is that of what
-    chooses its best weights, empty where nothing does. Returns the SHA-256.
+    other than the seed and ``evaluate_every``. ``before`` is the fingerprint of the
+    stage before, and decides alone if the stage has nothing to do. Returns the SHA-256.
     """
     content: dict[str, Any] = {"format": _FORMAT, "stage": name, "before": before}
     if not plan.skips(name):
@@ -294,23 +258,13 @@ def _reads_pivot(plan: LanguagePlan, name: str) -> bool:
 
 
 def _dev_fingerprint(data: TrainingData, name: str) -> str:
-    """Fingerprint what chooses the best weights: how often, and rows that training data's does not have."""
+    """Fingerprint what chooses the best weights: the development sets, and how often they are measured."""
     plan = data.plan
-    rows: list[object] = []
-    held_out: Sequence[object] = ()
-    searched = [[*row, plan.base.max_length] for row in data.dev.search]
-    if name == "sentence_encoding":
-        if plan.sentence_encoding.objective != "none" or plan.sentence_encoding.scores():
-            rows += [*data.dev.sts, *searched]
-    elif name == "language_adaptation" and "distill" in plan.language_adaptation.objective:
-        held_out = data.text.held_out
-    # Training all pairs evaluates nothing.
-    elif _reads_pivot(plan, name) and plan.alignment.partners == "pivot":
-        rows += [*data.dev.sts, *searched, *(["cross", *row] for row in data.dev.cross_sts)]
-        held_out = data.held_out_translations()
-        if "parallel" not in plan.reads(name):
-            rows += held_out
+    if name == "vocabulary" or plan.skips(name):
+        return ""
+    rows: list[object] = [*data.dev.sts, *data.dev.search, *data.dev.cross_sts]
+    if _reads_pivot(plan, name):
+        rows += data.held_out_translations()
     lines = sorted(map(json.dumps, rows))
-    if lines or held_out:
-        lines.append(f"every {plan.run.evaluate_every} steps")
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else ""
+    lines.append(f"every {plan.run.evaluate_every} steps, {plan.base.max_length} tokens")
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -19,7 +19,6 @@ from modenc.errors import DataError
 _BATCH = 1000
 _FLOOR = 0.5
 _COVERAGE = 0.995
-_ROUNDS = 100
 SUPPORTED_MODELS = ("Unigram", "WordPiece")
 
 
@@ -39,40 +38,16 @@ def train_like(
 ) -> PreTrainedTokenizerFast:
     """Train a tokenizer with the base's model type, normalizer, pre-tokenizer, decoder and special tokens.
 
-    Its vocabulary has the tokens of the ``prompt``, too; see :func:`cut_prompt_like`.
+    Its vocabulary has the tokens of the ``prompt``, too; cut as the base cuts it.
     """
     tokenizer_model(base)
     pieces = base.convert_ids_to_tokens(_prompt_ids(base, prompt))
     batches = (texts[start : start + _BATCH] for start in range(0, len(texts), _BATCH))
     tokenizer = base.train_new_from_iterator(batches, vocab_size=size - len(pieces), show_progress=False)
     description = json.loads(tokenizer.backend_tokenizer.to_str())
-    # The highest score, so that the prompt is not cut into single letters.
-    _add_pieces(description, pieces, score=0.0)
-    return cut_prompt_like(base, _wrap(tokenizer, description), prompt)
-
-
-def cut_prompt_like(
-    base: PreTrainedTokenizerFast, tokenizer: PreTrainedTokenizerFast, prompt: str
-) -> PreTrainedTokenizerFast:
-    """Change the tokenizer so that it cuts the prompt before every text as the base does.
-
-    In a Unigram model, the scores of pieces that cut it differently are lowered, no more than needed. A
-    WordPiece model takes the longest match, and nothing is changed.
-    """
-    description = json.loads(tokenizer.backend_tokenizer.to_str())
-    model = description["model"]
-    if model["type"] != "Unigram":
-        return tokenizer
-    wanted = base.tokenize(prompt.rstrip())
-    row = {piece: number for number, (piece, _) in enumerate(model["vocab"])}
-    for _ in range(_ROUNDS):
-        rivals = set(tokenizer.tokenize(prompt.rstrip())) - set(wanted)
-        if not rivals:
-            break
-        for piece in rivals & row.keys():
-            model["vocab"][row[piece]][1] -= 1.0
-        tokenizer = _wrap(tokenizer, description)
-    return tokenizer
+    _add_pieces(description, pieces)
+    _prefer(description, pieces)
+    return _wrap(tokenizer, description)
 
 
 def piece_counts(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> Counter[int]:
@@ -145,8 +120,9 @@ def extend(
         for number, entry in enumerate(model["vocab"]):
             if entry[0] not in special:
                 entry[1] = math.log((counts.get(number, 0) + _FLOOR) / total)
+        _prefer(description, trimmed.convert_ids_to_tokens(_prompt_ids(trimmed, prompt)))
         tokenizer = _wrap(trimmed, description)
-    return cut_prompt_like(trimmed, tokenizer, prompt)
+    return tokenizer
 
 
 def transliterate(
@@ -223,6 +199,15 @@ def _add_pieces(description: dict[str, Any], pieces: Iterable[str], score: float
     else:
         known = {piece for piece, _ in model["vocab"]}
         model["vocab"] += [[piece, score] for piece in pieces if piece not in known]
+
+
+def _prefer(description: dict[str, Any], pieces: Iterable[str]) -> None:
+    """Give pieces the highest score of a Unigram model; WordPiece takes the longest match as it is."""
+    model = description["model"]
+    if model["type"] == "Unigram":
+        for entry in model["vocab"]:
+            if entry[0] in pieces:
+                entry[1] = 0.0
 
 
 def _rebuild(base: PreTrainedTokenizerFast, ids: Sequence[int]) -> PreTrainedTokenizerFast:

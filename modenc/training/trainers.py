@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from transformers import Trainer, TrainerCallback, TrainerState, TrainingArgumen
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from modenc.recipe.settings import OptimizerSettings, RunSettings
-from modenc.training.dev import DevEvaluator, KeepBest, load_weights, save_weights
+from modenc.training.dev import DevEvaluator, KeepBest, dev_scores, load_weights, save_weights
 from modenc.training.mixing import DataSchedule, ScheduleSampler, SetGroups, schedule_data
 from modenc.training.process import on_terminal, readable, uses_bf16
 from modenc.training.stage import Stage
@@ -61,14 +61,6 @@ class _TrainableCheckpoints:
 
 class BodyTrainer(_TrainableCheckpoints, Trainer):  # type: ignore[misc]
     """``transformers.Trainer`` for masked LM and for the alignment of all pairs."""
-
-    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
-        """Return a loader of all rows, a last batch of fewer included."""
-        drop_last, self.args.dataloader_drop_last = self.args.dataloader_drop_last, False
-        try:
-            return super().get_eval_dataloader(eval_dataset)
-        finally:
-            self.args.dataloader_drop_last = drop_last
 
 
 class SentenceTrainer(_TrainableCheckpoints, SentenceTransformerTrainer):  # type: ignore[misc]
@@ -187,9 +179,8 @@ def _is_whole(checkpoint: Path) -> bool:
 def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> dict[str, Any]:
     """Train to the end, resuming from the last complete checkpoint, and restore the best weights.
 
-    Returns:
-        The metrics: ``steps``; the ``seconds`` of its ``timed_steps``, which are fewer in a resumed training;
-        their mean ``loss``, None where no step was left; ``best_step`` and the ``dev`` scores of evaluations.
+    Returns the metrics: ``steps``, ``seconds`` since the last start, ``best_step`` and the ``dev`` scores of
+    evaluations.
     """
     if not on_terminal():
         trainer.remove_callback(ProgressCallback)
@@ -203,28 +194,26 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> dict[str, Any
     if checkpoint:
         logger.info("  resuming from %s", Path(checkpoint).name)
         state = TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json"))
-    seconds, loss = 0.0, None
+    seconds = 0.0
     if state is not None and state.global_step >= state.max_steps:
         # A trainer that resumes after its last step would take one step too many.
         trainer.state = state
         trainer._load_from_checkpoint(checkpoint)
     else:
         result = trainer.train(resume_from_checkpoint=checkpoint)
-        seconds, loss = round(result.metrics["train_runtime"], 1), round(result.training_loss, 4)
+        seconds = round(result.metrics["train_runtime"], 1)
     steps = trainer.state.global_step
-    if best is not None and best.last_step() < steps:
+    metrics = {"steps": steps, "seconds": seconds}
+    if best is None:
+        return metrics
+    if not any(entry["step"] == steps for entry in _evaluations(trainer)):
         trainer.evaluate()
-    best_step = best.restore() if best is not None else None
-    if best_step == 0:
-        logger.warning("  no step of the training beat its start on the dev set; the start is kept")
-    return {
-        "steps": steps,
-        "seconds": seconds,
-        "timed_steps": steps - (state.global_step if state else 0),
-        "loss": loss,
-        "best_step": best_step,
-        "dev": best.history if best is not None else [],
-    }
+    history = [{"step": entry["step"], **dev_scores(entry)} for entry in _evaluations(trainer)]
+    return {**metrics, "best_step": best.restore(), "dev": history}
+
+
+def _evaluations(trainer: Trainer) -> list[dict[str, float]]:
+    return [entry for entry in trainer.state.log_history if "eval_score" in entry]
 
 
 class AuxiliaryModel(nn.Module):
@@ -263,7 +252,6 @@ def train_sentence_model(
     dev: DevEvaluator,
     *,
     optimizer: torch.optim.Optimizer | None = None,
-    drawn_from: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """Train a stage's sentence model and leave it with the weights of the best dev score.
 
@@ -275,19 +263,21 @@ def train_sentence_model(
         loss: the loss of all data sets, or one for each.
         dev: the data that choose the best weights.
         optimizer: an optimizer; by default AdamW with one learning rate.
-        drawn_from: as :func:`~modenc.training.mixing.schedule_data` takes it.
 
     Returns:
-        The metrics of :func:`run_trainer`; under ``sets`` how many ``rows`` each data set has and how many
-        were read; with dev data also the metrics on it as ``dev_before`` and ``dev_after``.
+        The metrics of :func:`run_trainer`; with dev data also the metrics on it as ``dev_before`` and
+        ``dev_after``.
 
     Raises:
         RecipeError: a data set has no rows.
     """
-    schedule = schedule_data(train, settings, drawn_from)
-    schedule.log(stage.name)
+    schedule = schedule_data(train, settings)
+    schedule.log()
     evaluator = None if dev.empty() else dev
-    metrics: dict[str, Any] = {"dev_before": evaluator(model)} if evaluator else {}
+    metrics: dict[str, Any] = {}
+    if evaluator:
+        metrics["dev_before"] = evaluator(model)
+        logger.info("  dev before: %s", readable(metrics["dev_before"]))
     if not isinstance(train, Dataset):
         train = DatasetDict({name: rows for sets in train.values() for name, rows in sets.items()})
     arguments = training_arguments(
@@ -300,10 +290,7 @@ def train_sentence_model(
     if hasattr(loss, "auxiliary"):
         trainer.add_callback(AuxiliaryGradients(loss))
     best = KeepBest(stage.folder, model, trainer.auxiliary()) if evaluator else None
-    if best and dev.may_keep_initial and not best.history:
-        best.record(0, metrics["dev_before"])
     metrics |= run_trainer(trainer, best)
-    metrics["sets"] = schedule.rows_read(metrics["steps"])
     if evaluator:
         metrics["dev_after"] = evaluator(model)
         logger.info("  dev with the weights that are kept: %s", readable(metrics["dev_after"]))

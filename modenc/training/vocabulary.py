@@ -23,8 +23,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from modenc.composition.modules import quantize_rows
-from modenc.errors import BaseModelError, DataError, HubError
-from modenc.hub.checks import parse_tokenizer
+from modenc.errors import DataError
 from modenc.hub.layout import EMBEDDINGS_TENSOR, SCALES_TENSOR, LanguageLayout
 from modenc.recipe.settings import EmbeddingStorage
 from modenc.training.data_access import sample
@@ -54,8 +53,8 @@ _FASTTEXT_BUCKETS = 200_000
 def train_vocabulary(stage: Stage) -> dict[str, Any]:
     """Make the language's vocabulary, and write ``tokenizer/`` and the embeddings.
 
-    The prompt before every text keeps the base's tokens. Returns how many tokens are copied,
-    mixed and random, and tokens per held-out sentence; BaseModelError if a hub would refuse the tokenizer.
+    The prompt before every text keeps the base's tokens. Returns how many tokens it has and copies,
+    and tokens per held-out sentence.
     """
     settings, prompt = stage.plan.vocabulary, stage.plan.base.prompt
     if stage.plan.skips("vocabulary"):
@@ -78,9 +77,9 @@ def train_vocabulary(stage: Stage) -> dict[str, Any]:
         embeddings = focus_embeddings(stage, tokenizer, base, table, texts)
     for target, source in special_pairs(tokenizer, base):
         embeddings[target] = table[source]
-    report = _report(tokenizer, bases_own, texts, stage.data.text.held_out)
+    report = _report(tokenizer, bases_own, stage.data.text.held_out)
     logger.info("  vocabulary: %s", readable(report))
-    save_tokenizer(tokenizer, stage.modules.root)
+    tokenizer.save_pretrained(stage.modules.root / "tokenizer")
     save_embeddings(embeddings.float(), stage.modules.root, settings.storage)
     return report
 
@@ -161,19 +160,6 @@ def _check_frequent_tokens(
         )
 
 
-def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Write ``tokenizer/`` into ``folder``; BaseModelError if a hub would refuse it."""
-    tokenizer.save_pretrained(folder / "tokenizer")
-    # Checked now, before the other stages are trained, and not when the language is published.
-    try:
-        parse_tokenizer({path.name: path.read_bytes() for path in (folder / "tokenizer").iterdir()})
-    except HubError as error:
-        raise BaseModelError(
-            f"the base's tokenizer cannot be a language's own ({error}); set vocabulary.method = 'base', "
-            "or choose another base"
-        ) from error
-
-
 def save_embeddings(embeddings: Tensor, folder: Path, storage: EmbeddingStorage) -> None:
     """Write ``embeddings`` [tokens, hidden] in half precision, or as int8 with a scale for each token."""
     if storage == "int8":
@@ -194,18 +180,11 @@ def _new_pieces(
 
 
 def _report(
-    tokenizer: PreTrainedTokenizerFast, base: PreTrainedTokenizerFast, texts: list[str], held_out: list[str]
+    tokenizer: PreTrainedTokenizerFast, base: PreTrainedTokenizerFast, held_out: list[str]
 ) -> dict[str, Any]:
-    shared = set(tokenizer.get_vocab()) & set(base.get_vocab())
-    counts = piece_counts(tokenizer, texts)
-    new = [number for token, number in tokenizer.get_vocab().items() if token not in shared]
-    # FOCUS draws random vectors for tokens that fastText has seen too rarely.
-    random = sum(counts.get(number, 0) < _MIN_COUNT for number in new)
     return {
         "tokens": len(tokenizer),
-        "copied": len(shared),
-        "mixed": len(new) - random,
-        "random": random,
+        "copied": len(set(tokenizer.get_vocab()) & set(base.get_vocab())),
         "tokens_per_sentence_base": round(tokens_per_sentence(base, held_out), 2),
         "tokens_per_sentence": round(tokens_per_sentence(tokenizer, held_out), 2),
     }

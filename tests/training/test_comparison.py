@@ -1,4 +1,4 @@
-"""Comparison of modules with the bare base after a training, and modules that are kept out of a hub."""
+"""Comparison of modules with the bare base after a training."""
 
 import json
 import shutil
@@ -10,10 +10,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from test_all_pairs import ALL_PAIRS
 from tiny_models import sentences
-from trainings import NO_DEV, hashes
+from trainings import NO_DEV
 
 from modenc import ModularEncoder
-from modenc.cli.main import main
 from modenc.evaluation.retrieval import mean_accuracy_at_1
 from modenc.evaluation.sts import spearman
 from modenc.hub.card import is_worse_than_base
@@ -23,16 +22,8 @@ from modenc.recipe.loader import load_recipe
 from modenc.training import publishing
 from modenc.training.data_access import DevRows, TrainingData
 from modenc.training.dev import DevEvaluator
-from modenc.training.monolithic import train_monolithic
 from modenc.training.pipeline import train
-from modenc.training.publishing import compare_with_base, log_comparison, measure
-
-LOST = {
-    "rows": {"sts": 20},
-    "base": {"sts": 72.0, "retrieval": 98.0},
-    "modules": {"sts": 70.0, "retrieval": 96.0},
-    "align=False": {"sts": 75.0, "retrieval": 90.0},
-}
+from modenc.training.publishing import compare_with_base, measure
 
 
 def test_the_card_has_the_base_on_the_same_held_out_data(trained):
@@ -67,7 +58,7 @@ def test_the_figures_are_those_of_the_hub(trained, tmp_path):
         assert found[system]["retrieval"] == pytest.approx(mean_accuracy_at_1(left, right), abs=0.1)
 
 
-def test_worse_modules_are_warned_of_with_what_to_try(trained, tmp_path, caplog):
+def test_worse_modules_are_warned_of(trained, tmp_path, caplog):
     plan = load_recipe(trained, ["run.precision=fp32"]).plans["kk"]
     data, lines = TrainingData(plan), sentences("kk")[:40]
     vectors = ModularEncoder(plan.hub).encode(lines, lang="base", normalize_embeddings=True)
@@ -82,19 +73,6 @@ def test_worse_modules_are_warned_of_with_what_to_try(trained, tmp_path, caplog)
     assert found["base"]["sts"] > found["modules"]["sts"] + 10
     assert is_worse_than_base(found)
     assert "kk: worse than the base alone on held-out data: mean" in caplog.text
-    assert "Try for sts" in caplog.text
-    assert "Until then lang='base' gives the base's vectors" in caplog.text
-
-
-def test_a_vocabulary_that_cuts_finer_than_the_bases_is_warned_of(caplog):
-    found = {"base": {"sts": 70.0, "tokens": 39.6}, "modules": {"sts": 71.0, "tokens": 47.9}}
-    log_comparison("sw", found)
-    assert (
-        "sw: its vocabulary cuts sentences into more tokens than the base's: 47.9, base 39.6" in caplog.text
-    )
-    caplog.clear()
-    log_comparison("sw", {**found, "modules": {"sts": 71.0, "tokens": 40.0}})
-    assert not caplog.records
 
 
 def test_without_held_out_data_it_is_said_that_nothing_was_compared(trained, caplog):
@@ -103,19 +81,12 @@ def test_without_held_out_data_it_is_said_that_nothing_was_compared(trained, cap
     assert "kk: nothing could be compared with the base: no held-out pairs" in caplog.text
 
 
-@pytest.mark.parametrize("value", [0.5, np.nan])
-def test_collapsed_modules_lose(caplog, value):
-    """Equal vectors, or NaN, have no correlation with gold scores; the base has."""
+def test_what_is_not_a_number_is_left_out():
+    """Equal vectors have no correlation with gold scores."""
     held_out = DevEvaluator(sts=[[("a", "b", 1.0), ("a", "c", 2.0), ("a", "d", 3.0)]])
     vectors = dict(zip("abcd", np.array([[1, 0], [0.6, 0.8], [0.8, 0.6], [1, 0]]), strict=True))
-    base = measure(held_out, lambda texts: np.array([vectors[text] for text in texts]), None)
-    assert base == {"sts": 100.0}
-    modules = measure(held_out, lambda texts: np.full((len(texts), 2), value), None, base)
-    assert modules == {"sts": -100.0}
-    assert is_worse_than_base({"base": base, "modules": modules})
-    assert "sts: not a number with the modules, whose vectors are all equal or not finite" in caplog.text
-    # A metric without a number for the base is left out for the modules, too.
-    assert measure(held_out, lambda texts: np.full((len(texts), 2), value), None, {}) == {}
+    assert measure(held_out, lambda texts: np.array([vectors[text] for text in texts]), None) == {"sts": 100}
+    assert measure(held_out, lambda texts: np.full((len(texts), 2), 0.5), None) == {}
 
 
 def test_translations_that_are_spared_are_not_read(trained):
@@ -135,34 +106,6 @@ def test_a_finished_training_shows_the_comparison_again(copied, caplog):
     assert "translations found, both ways (%)" in caplog.text
 
 
-def test_a_language_that_loses_stays_out_of_the_hub(copied, monkeypatch, caplog, capsys):
-    hub = Hub.open(copied.parent / "hub")
-    before = hashes(hub.path)
-    monkeypatch.setattr(publishing, "compare_with_base", lambda *_: LOST)
-    words = ["train", str(copied), "--lang", "kk", "alignment.scale=10.0"]
-    assert main([*words, "run.publish=unless_worse"]) == 1
-    assert hashes(hub.path) == before
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert f"worse than the base alone, so not published to {hub.path}: kk" in captured.err
-    assert "the modules that are there stay. The trained stages stay in" in caplog.text
-    # Nothing is lost: the same without the setting publishes what was trained.
-    caplog.clear()
-    with caplog.at_level("INFO"):
-        assert main(words) == 0
-    assert caplog.text.count("done before, skipped") == 4
-    assert hub.card("kk").comparison == LOST
-    assert capsys.readouterr().out == f"kk\t{hub.path / 'kk'}\n"
-
-
-def test_a_language_that_wins_or_ties_is_published(copied, monkeypatch):
-    hub = Hub.open(copied.parent / "hub")
-    hub.remove("kk")
-    monkeypatch.setattr(publishing, "compare_with_base", lambda *_: {**LOST, "modules": LOST["base"]})
-    assert main(["train", str(copied), "--lang", "kk", "run.publish=unless_worse"]) == 0
-    assert hub.languages() == ["en", "kk"]
-
-
 def test_all_aligned_with_all_are_compared_with_the_pivots_new_modules(copied, monkeypatch):
     seen, real = {}, publishing.compare_with_base
     monkeypatch.setattr(
@@ -179,14 +122,3 @@ def test_all_aligned_with_all_are_compared_with_the_pivots_new_modules(copied, m
     cards = {lang: json.loads((recipe.hub / lang / "card.json").read_text()) for lang in ("en", "kk")}
     assert "retrieval" in cards["kk"]["comparison"]["align=False"]
     assert "retrieval" not in cards["en"]["comparison"]["align=False"]
-
-
-def test_one_model_of_all_languages_is_compared_too(trained, tmp_path, caplog):
-    few = ["monolithic.optimizer.steps=2", "monolithic.optimizer.batch_size=8", "monolithic.objective=cross"]
-    with caplog.at_level("INFO"):
-        train_monolithic(load_recipe(trained, [*few, f"run.work_dir={tmp_path}"]), tmp_path / "model")
-    found = json.loads((tmp_path / "model/training.json").read_text())["comparison"]
-    # Translations that are held out are left out of the paraphrases, too.
-    assert (found["kk"]["rows"], found["en"]["rows"]) == ({"sts": 20, "retrieval": 20}, {"sts": 20})
-    assert found["kk"].keys() == {"rows", "base", "modules"}
-    assert caplog.text.count("similarity within the language (Spearman x 100)") == 2

@@ -77,25 +77,6 @@ def test_the_posterior_is_scipys(mixture):
     np.testing.assert_allclose(mixture(differences).exp().detach().numpy(), expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["gmm", "fcn"])
-def test_chunks_change_nothing(kind):
-    encoder = _Encoder()
-    left, right = torch.randn(5, HIDDEN), torch.randn(9, HIDDEN)
-    results = []
-    for chunk in (1, 4, 512):
-        torch.manual_seed(1)
-        auxiliary = _auxiliary(encoder, classifier=kind, chunk=chunk)
-        found = auxiliary.log_ranks(left, right)
-        found[..., 0].sum().backward()
-        results.append((found, [parameter.grad for parameter in auxiliary.classifier.parameters()]))
-    assert results[0][0].shape == (5, 9, 4)
-    for found, gradients in results[1:]:
-        torch.testing.assert_close(found, results[0][0])
-        torch.testing.assert_close(gradients, results[0][1])
-    one = _auxiliary(encoder, classifier=kind)
-    torch.testing.assert_close(one.log_ranks(left, right)[2, 3], one.classifier(left[2] - right[3]))
-
-
 def test_virtual_ranks_are_equation_3():
     shares = [0.0, 0.1, 1 / 3, 0.4, 0.7, 0.99, 1.0]
     for ranks in (2, 4, 8):

@@ -1,4 +1,4 @@
-"""Several data sets in one training: which rows are read, how often, and what is logged."""
+"""Several data sets in one training: which rows are read, and how often."""
 
 from collections import Counter
 from dataclasses import replace
@@ -13,15 +13,12 @@ from torch.utils.data import ConcatDataset, RandomSampler
 
 from modenc.data.kinds import ParallelRow, ParaphraseRow
 from modenc.errors import RecipeError
-from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
-from modenc.training import mixing
 from modenc.training.alignment import alignment_rows
 from modenc.training.all_pairs import ItemTexts, batches_of_pairs
 from modenc.training.data_access import TrainingData, draw_rows
 from modenc.training.mixing import ScheduleSampler, schedule_data
 from modenc.training.phases import ObjectiveInputs
-from modenc.training.pipeline import train
 from modenc.training.sentence_encoding import row_sets
 
 
@@ -79,7 +76,7 @@ def test_groups_come_in_turn_until_the_largest_is_read(optimizer):
     assert again[:3] != again[3:6]
 
 
-def test_a_set_smaller_than_a_batch_is_read(optimizer, caplog):
+def test_a_set_smaller_than_a_batch_is_read(optimizer):
     train = mix(few=(5,), many=(32,))
     batches = list(sampler(train, optimizer))
     assert [sorted(batch) for batch in batches[::2]] == [list(range(5))] * 4
@@ -87,29 +84,6 @@ def test_a_set_smaller_than_a_batch_is_read(optimizer, caplog):
     assert (alone.optimizer.batch_size, alone.steps()) == (5, 1)
     with pytest.raises(RecipeError, match="none0: expected 1 row of training data or more, found 0; add"):
         schedule_data(mix(none=(0,)), optimizer)
-
-
-@pytest.mark.parametrize("accumulation", [1, 3])
-def test_what_is_said_to_be_read_is_read(optimizer, accumulation):
-    train = mix(one=(64, 16, 30), two=(40,), three=(8,))
-    settings = replace(optimizer, gradient_accumulation=accumulation)
-    read = schedule_data(train, settings)
-    for steps in range(1, 40):
-        seen, left = Counter(), steps
-        for epoch in range(40):
-            own = sampler(train, settings)
-            own.set_epoch(epoch)
-            batches = list(own)
-            # The trainer ends a pass with a step of what is left.
-            taken = min(left, -(-len(batches) // accumulation))
-            for batch in batches[: taken * accumulation]:
-                seen[sum(batch[0] >= end for end in (64, 80, 110, 150))] += len(batch)
-            left -= taken
-            if not left:
-                break
-        assert [figures["rows_seen"] for figures in read.rows_read(steps).values()] == [
-            seen[i] for i in range(5)
-        ]
 
 
 def test_pairs_fewer_than_a_batch_are_filled_up_with_triplets():
@@ -124,46 +98,6 @@ def test_pairs_fewer_than_a_batch_are_filled_up_with_triplets():
     assert {name: len(rows) for name, rows in few.items()} == {"pairs": 8}
 
 
-def test_a_pass_reads_all_pairs_and_says_so(tiny_recipe, caplog):
-    path = tiny_recipe("unequal")
-    table = path.parent / "data" / "pairs.en.tsv"
-    lines = table.read_text(encoding="utf-8").splitlines()
-    # Ten of sixty have no hard negative.
-    rows = [line if i > 10 or not i else line.rsplit("\t", 1)[0] + "\t" for i, line in enumerate(lines)]
-    table.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    quick = ["vocabulary.method=base", "language_adaptation.objective=none", "data.dev.sts=[]"]
-    quick += ["sentence_encoding.objective=mnrl", "sentence_encoding.optimizer.epochs=2.0"]
-    recipe = load_recipe(path, [*quick, "sentence_encoding.optimizer.steps=0"])
-    with caplog.at_level("INFO"):
-        train(recipe, languages=["en"])
-    hub = Hub.open(path.parent / "hub")
-    metrics = hub.card("en").stages["sentence_encoding"]["metrics"]
-    # 50 triplets and 10 pairs in batches of 8, twice.
-    assert metrics["steps"] == 2 * (6 + 1)
-    assert metrics["sets"] == {
-        "triplets": {"rows": 50, "rows_seen": 96},
-        "pairs": {"rows": 10, "rows_seen": 16},
-    }
-    assert "triplets: 96 rows read of 50 (1.9 passes)" in caplog.text
-    assert "never read" not in caplog.text
-
-
-def test_drawn_rows_count_as_rows_of_their_whole_set(optimizer, caplog):
-    """Once on the card, in the log and in one warning."""
-    read = schedule_data(mix(one=(16,), two=(16,)), replace(optimizer, steps=3), {"one0": 300, "two0": 16})
-    with caplog.at_level("INFO"):
-        read.log("alignment")
-    assert read.rows_read(3) == {"one0": {"rows": 300, "rows_seen": 16}, "two0": {"rows": 16, "rows_seen": 8}}
-    assert "one0: 16 rows read of 300 (0.1 passes)" in caplog.text
-    assert "alignment: one0: 284 of 300 rows are never read in 3 steps" in caplog.text
-    assert caplog.text.count("never read") == 2
-    assert "set it to 0 and alignment.optimizer.epochs to 1 or more" in caplog.text
-    caplog.clear()
-    # Rows that do not fill a batch are no set that is left out.
-    schedule_data(mix(one=(50, 10)), optimizer).log("alignment")
-    assert not caplog.records
-
-
 def test_an_alignment_that_ends_within_a_turn_reads_no_row_again(tiny_recipe, optimizer):
     plan = load_recipe(tiny_recipe("turns")).plans["kk"]
     data, settings = TrainingData(plan), replace(plan.alignment, optimizer=replace(optimizer, steps=3))
@@ -176,19 +110,15 @@ def test_an_alignment_that_ends_within_a_turn_reads_no_row_again(tiny_recipe, op
 
 
 @pytest.mark.parametrize(("exponent", "rows"), [(0.0, 2 * 400), (0.5, 20 * (20 + 10)), (1.0, 500)])
-def test_drawn_languages_are_read_until_the_largest_was(optimizer, caplog, exponent, rows):
+def test_drawn_languages_are_read_until_the_largest_was(optimizer, exponent, rows):
     pairs = {lang: [ParallelRow("a", "b")] * count for lang, count in {"kk": 400, "tr": 100}.items()}
     inputs = ObjectiveInputs(None, SimpleNamespace(optimizer=optimizer), None, None, pairs, {})
     assert inputs.steps(exponent) == -(-rows // 8)
     order = draw_rows({lang: [lang] * len(found) for lang, found in pairs.items()}, rows, exponent, seed=1)
     assert order.count("kk") == 400
-    mixing.log_drawn_rows(["kk", "tr"], [lang == "tr" for lang in order], pairs)
-    assert not caplog.text
-    mixing.log_drawn_rows(["kk", "tr"], [0] * 30, pairs)
-    assert "kk: 370 of 400 rows are never read; more steps read more" in caplog.text
 
 
-def test_all_pairs_of_languages_are_read_as_often_as_epochs_says(optimizer, tiny_recipe, caplog):
+def test_all_pairs_of_languages_are_read_as_often_as_epochs_says(optimizer, tiny_recipe):
     settings = load_recipe(tiny_recipe("decks")).plans["kk"].alignment
     settings = replace(settings, optimizer=optimizer)
     said = {
@@ -200,10 +130,6 @@ def test_all_pairs_of_languages_are_read_as_often_as_epochs_says(optimizer, tiny
     assert set(seen.values()) == {8}
     items = [row for batch in batches if batch["pair"] == [0, 1] for row in batch["items"]]
     assert sorted(items) == list(range(64))
-    assert (
-        "parallel: never read, since they share fewer pivot sentences than a batch of 8: en-tr (3), kk-tr"
-        in caplog.text
-    )
 
 
 @pytest.mark.parametrize(

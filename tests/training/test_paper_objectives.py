@@ -1,7 +1,5 @@
 """The other papers' objectives from recipe to hub, and as whole models, on a tiny base."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from safetensors.torch import load_file
@@ -13,7 +11,7 @@ from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import PAPER_SECTIONS
-from modenc.training import alignment, phases
+from modenc.training import phases
 from modenc.training.data_access import draw_rows
 from modenc.training.monolithic import train_monolithic
 from modenc.training.pipeline import train
@@ -80,11 +78,6 @@ def test_modules_of_an_objective_load_and_encode(copies, objective):
 @pytest.mark.parametrize("objective", LAST)
 def test_a_run_that_breaks_off_ends_like_one_that_does_not(copies, objective, monkeypatch):
     """It breaks in the last phase; the phases before are found done, and not trained again."""
-    # So few steps may beat no start.
-    dev = alignment.dev_with_pivot
-    monkeypatch.setattr(
-        alignment, "dev_with_pivot", lambda *given: replace(dev(*given), may_keep_initial=False)
-    )
     whole = _cla(_align(copies("whole"), objective, "run.checkpoint_every=2"))
     assert any(tensor.abs().max() > 0 for name, tensor in whole.items() if "up" in name)
     seen = []

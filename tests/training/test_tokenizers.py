@@ -13,7 +13,6 @@ from modenc.composition.modules import read_modules
 from modenc.errors import DataError
 from modenc.hub.layout import LanguageLayout
 from modenc.recipe.loader import load_recipe
-from modenc.training import language_adaptation
 from modenc.training.language_adaptation import pack
 from modenc.training.stage import Stage
 from modenc.training.tokenizers import (
@@ -26,7 +25,7 @@ from modenc.training.tokenizers import (
     transliterate,
     trim,
 )
-from modenc.training.vocabulary import focus_embeddings, save_tokenizer, train_vocabulary
+from modenc.training.vocabulary import focus_embeddings, train_vocabulary
 
 TEXTS = ["the cat sat on the mat", "a dog ran in the park", "good morning to the cat"] * 5
 
@@ -146,9 +145,8 @@ def test_a_vocabulary_is_made_from_a_sample_of_all_sources(tiny_xlmr, tiny_recip
     assert sampled.get_vocab() == made(len(first)).get_vocab()
 
 
-def test_packing_takes_four_bytes_a_token(base, monkeypatch):
+def test_texts_are_packed_into_blocks(base):
     tokenizer = base.load_tokenizer()
-    monkeypatch.setattr(language_adaptation, "_TEXTS_AT_A_TIME", 4)
     blocks = pack(tokenizer, TEXTS, 16)
     assert blocks.dtype == np.int32
     stream = []
@@ -181,7 +179,7 @@ def test_a_transliterating_tokenizer_leaves_other_texts_alone_and_is_kept(base, 
     own = transliterate(tokenizer, {"ш": "shch", "ʻ": "'"})
     assert [own(text)["input_ids"] for text in TEXTS] == [tokenizer(text)["input_ids"] for text in TEXTS]
     trimmed, _ = trim(own, TEXTS, 10_000)
-    save_tokenizer(trimmed, tmp_path)
+    trimmed.save_pretrained(tmp_path / "tokenizer")
     loaded = PreTrainedTokenizerFast.from_pretrained(tmp_path / "tokenizer")
     assert loaded("ш the cat")["input_ids"] == trimmed("shch the cat")["input_ids"]
 

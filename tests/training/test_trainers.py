@@ -1,4 +1,4 @@
-"""The best weights on the dev set are kept, the start's among them."""
+"""The best weights on the dev set are kept."""
 
 import logging
 import math
@@ -12,6 +12,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import nn
+from transformers import TrainerState
 
 from modenc.base_model import resolve_base
 from modenc.recipe.loader import load_recipe
@@ -22,65 +23,35 @@ from modenc.training.stage import discard, prepare_folder
 from modenc.training.trainers import last_checkpoint, training_arguments
 
 
-def test_the_best_of_all_steps_and_the_start_comes_back(tmp_path):
-    module = nn.Linear(2, 2)
-    best = KeepBest(tmp_path, module)
-    assert best.restore() is None
-    weights = []
-    for step, score in ((0, 5.0), (10, 7.0), (20, 6.0)):
-        with torch.no_grad():
-            module.weight.fill_(step + 1.0)
-        weights.append(module.weight.clone())
-        best.record(step, {"score": score})
-    again = KeepBest(tmp_path, module)
-    assert (again.last_step(), again.restore()) == (20, 10)
-    assert torch.equal(module.weight, weights[1])
-
-
-def test_a_resumed_run_forgets_what_came_after_its_checkpoint(tmp_path, caplog):
-    caplog.set_level(logging.INFO)
-    best = KeepBest(tmp_path, nn.Linear(2, 2))
-    for step, score in ((0, 5.0), (10, 4.0), (20, 9.0), (10, 4.5)):
-        best.record(step, {"score": score})
-    assert [entry["step"] for entry in best.history] == [0, 10]
-    assert "dev at step 20: score 9.00" in caplog.text
-
-
-def filled(module, value):
+def evaluated(best, module, step, score):
     with torch.no_grad():
-        module.weight.fill_(value)
-    return module.weight.clone()
+        module.weight.fill_(step + 1.0)
+    best.on_evaluate(None, TrainerState(global_step=step), None, {"eval_score": score, "eval_runtime": 1.0})
 
 
-def test_a_resumed_run_keeps_the_best_of_the_killed_one(tmp_path):
+def test_a_resumed_run_keeps_the_best_of_the_killed_one(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
     module = nn.Linear(2, 2)
-    best = KeepBest(tmp_path, module)
-    best.record(0, {"score": 5.0})
-    weights = filled(module, 3.0)
-    best.record(20, {"score": 9.0})
-    # Killed there; step 20 comes out otherwise this time.
-    again = KeepBest(tmp_path, module)
-    filled(module, 4.0)
-    again.record(10, {"score": 4.0})
-    again.record(20, {"score": 4.5})
+    best = KeepBest(tmp_path, module, nn.Module())
+    assert best.restore() is None
+    for step, score in ((10, 5.0), (20, 7.0), (30, 6.0)):
+        evaluated(best, module, step, score)
+    assert "dev at step 30: score 6.00" in caplog.text
+    again = KeepBest(tmp_path, module, nn.Module())
+    evaluated(again, module, 30, 6.5)
     assert again.restore() == 20
-    assert torch.equal(module.weight, weights)
+    assert torch.equal(module.weight, torch.full((2, 2), 21.0))
 
 
 def test_a_score_that_is_no_number_is_never_the_best(tmp_path, caplog):
     module = nn.Linear(2, 2)
-    best = KeepBest(tmp_path, module)
-    best.record(0, {"sts": math.nan, "score": math.nan})
-    assert "dev at step 0: sts, score: not a number, so these weights cannot be the best" in caplog.text
+    best = KeepBest(tmp_path, module, nn.Module())
+    evaluated(best, module, 0, math.nan)
+    assert "dev: the score is not a number" in caplog.text
     assert best.restore() is None
-    filled(module, 2.0)
-    best.record(10, {"sts": 4.0, "score": 4.0})
-    filled(module, 3.0)
-    best.record(20, {"sts": math.nan, "score": math.nan})
-    again = KeepBest(tmp_path, module)
-    filled(module, 4.0)
-    again.record(30, {"sts": 3.0, "score": 3.0})
-    assert (again.restore(), module.weight[0, 0].item()) == (10, 2.0)
+    evaluated(best, module, 10, 4.0)
+    evaluated(best, module, 20, math.nan)
+    assert best.restore() == 10
 
 
 def test_half_a_checkpoint_is_passed_over(tmp_path):

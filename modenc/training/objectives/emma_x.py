@@ -24,8 +24,7 @@ cosines of 0.75, as in many bases, no pair would ever get the last ranks. So s_r
 cosines measured since phase 1 until ε forgets faster than that, and the Gaussians start at the spreads of the
 first batch. Appendix G multiplies by π twice; equation 5 has it once, as here.
 
-Differences are [batch, B + K, hidden] for each rank; they are computed ``chunk`` columns at a time, forward
-and again backward. Both losses are computed in float32 in any precision of the encoder: at τ = 0.04
+Both losses are computed in float32 in any precision of the encoder: at τ = 0.04
 bfloat16's cosines would be wrong in the first digit.
 """
 
@@ -38,7 +37,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.utils.checkpoint import checkpoint
 
 from modenc.recipe.paper_settings import EmmaXSettings
 from modenc.training.objectives.contrast import TranslationLoss, mask_duplicates, ranking_loss
@@ -219,13 +217,8 @@ class EmmaXAuxiliary(nn.Module):
 
     def log_ranks(self, left: Tensor, right: Tensor) -> Tensor:
         """Compute ``log P(c | x, y)`` [a, b, ranks] of ``left`` [a, hidden] and ``right`` [b, hidden]."""
-        found = [
-            checkpoint(
-                lambda one, other: self.classifier(one[:, None] - other), left, piece, use_reentrant=False
-            )
-            for piece in torch.split(right, self.options.chunk)
-        ]
-        return torch.cat(found, dim=1)
+        ranks: Tensor = self.classifier(left[:, None] - right)
+        return ranks
 
     def measure(self, cosines: Tensor, ranks: Tensor) -> None:
         """Apply equation 11, but forget nothing of a rank's mean until it was measured 1 / (1 - ε) times."""
