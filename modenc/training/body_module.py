@@ -15,15 +15,23 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel
+from modenc.composition.bert import position_ids
 from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
+from modenc.composition.st_module import most_positions
 from modenc.evaluation.retrieval import Vectors
 from modenc.hub.layout import LanguageLayout
 from modenc.recipe.settings import LanguagePlan
 from modenc.training.process import on_terminal, uses_bf16
+from modenc.training.row_packing import pack_rows
 
 Encode = Callable[[list[str]], Vectors]
 """Encodes texts as unit vectors [texts, hidden]."""
+
+# Tokens in a bin of packed rows: several sentences, and few enough that attention costs little.
+_BIN_LENGTH = 64
+# Share of padding that is computed rather than packed.
+_LITTLE_PADDING = 0.05
 
 
 class BodyModule(InputModule):  # type: ignore[misc]
@@ -44,6 +52,8 @@ class BodyModule(InputModule):  # type: ignore[misc]
         self.prompt = prompt
         self.max_seq_length = max_length
         self.bf16 = bf16
+        transformer: Any = body  # or peft's wrapper, which passes its attributes on
+        self._most_tokens = most_positions(transformer)
 
     def preprocess(self, inputs: list[str], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
         """Tokenize ``prompt + text``, cut at ``max_seq_length`` tokens: ids and mask [batch, length]."""
@@ -62,8 +72,33 @@ class BodyModule(InputModule):  # type: ignore[misc]
         ids = features["input_ids"]
         # In training the trainer sets autocast; this one is for vectors of the dev set, pivot and teacher.
         with torch.autocast(ids.device.type, torch.bfloat16) if self.bf16 else nullcontext():
-            tokens = self.body(input_ids=ids, attention_mask=features["attention_mask"]).last_hidden_state
-        return {**features, "token_embeddings": tokens.float()}
+            tokens = self._token_vectors(ids, features["attention_mask"])
+        return {**features, "token_embeddings": tokens}
+
+    def _token_vectors(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Compute token vectors [rows, length, hidden], on a CPU with rows packed where much is padding.
+
+        (Dropout then differs from a pass over the padded batch, so a loss that encodes a batch twice must not
+        rely on equal dropout.)
+        """
+        packs = ids.device.type == "cpu" and self.tokenizer.padding_side == "right"
+        if not packs or 1 - float(mask.float().mean()) <= _LITTLE_PADDING:
+            return self._pass(input_ids=ids, attention_mask=mask)
+        packed = pack_rows(
+            ids,
+            position_ids(self.body, ids),  # type: ignore[arg-type]
+            mask,
+            max(ids.shape[1], min(_BIN_LENGTH, self._most_tokens)),
+            pad=self.tokenizer.pad_token_id,  # type: ignore[arg-type]
+        )
+        tokens = self._pass(
+            input_ids=packed.ids, attention_mask=packed.mask.long(), position_ids=packed.positions
+        )
+        return packed.unpack(tokens, mask)
+
+    def _pass(self, **inputs: Tensor) -> Tensor:
+        hidden: Tensor = self.body(**inputs).last_hidden_state
+        return hidden.float()
 
     def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
         """Do nothing: the trainers save trainable weights alone, the stages write the hub's files."""
