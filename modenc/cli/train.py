@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from modenc.cli.arguments import add_cluster, add_command, add_option, add_shared, on_cluster, write
 from modenc.cli.recipe import add_recipe
 from modenc.errors import RecipeError
-from modenc.recipe.settings import STAGES
 
 if TYPE_CHECKING:
     from modenc.recipe.settings import Recipe
@@ -26,8 +25,6 @@ def add_commands(commands: Any) -> None:
     add_shared(
         parser, "--lang", action="append", help="train only this language; may be repeated (default: all)"
     )
-    text = f"run only this stage ({', '.join(STAGES)}); may be repeated"
-    add_option(parser, "--stage", "NAME", text, action="append", choices=STAGES)
     add_option(
         parser,
         "--monolithic",
@@ -35,7 +32,7 @@ def add_commands(commands: Any) -> None:
         "train one model on all languages instead of modules, as a baseline (settings: [monolithic]), and "
         "write it to DIR as a sentence-transformers model",
     )
-    add_shared(parser, "--force", help="also run finished stages again, from their start")
+    add_shared(parser, "--force", help="run finished stages again, from their start")
     add_cluster(parser)
     add_shared(parser, "--json")
 
@@ -49,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
     Examples:
         modenc train recipes/eighteen.toml --lang kk data.root=data
-        modenc train my_recipe.toml --stage alignment --force alignment.optimizer.epochs=2
+        modenc train my_recipe.toml alignment.optimizer.epochs=2
         modenc train eighteen run.work_dir=/tmp/runs hub.path=my_hub
         modenc train eighteen --on ray --address 10.0.0.1:6379 run.work_dir=/shared/runs hub.path=/shared/hub
     """
@@ -59,13 +56,13 @@ def run(args: argparse.Namespace) -> int:
     from modenc.training.pipeline import train
 
     is_distributed = on_cluster(args)
-    if args.monolithic and (args.on or args.lang or args.stage or args.force):
+    if args.monolithic and (args.on or args.lang or args.force):
         raise RecipeError(
-            "--monolithic trains one model on all languages, on one machine: leave out --on, --lang, "
-            "--stage and --force"
+            "--monolithic trains one model on all languages, on one machine: "
+            "leave out --on, --lang and --force"
         )
     languages = [normalize_code(code) for code in args.lang] if args.lang else None
-    # The training checks the files of the languages and stages that are chosen.
+    # The training checks the files of the languages that are chosen.
     recipe = load_recipe(args.recipe, args.overrides, check_files=False)
     if args.monolithic:
         train_monolithic(recipe, Path(args.monolithic))
@@ -74,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     if is_distributed:
         folders = _train_on_cluster(args, recipe, languages)
     else:
-        folders = train(recipe, languages=languages, stages=args.stage, force=args.force)
+        folders = train(recipe, languages=languages, force=args.force)
     found = {code: str(folder) for code, folder in folders.items()}
     text = "".join(f"{code}\t{folder}\n" for code, folder in found.items())
     write(args, {"languages": found}, text)
@@ -93,7 +90,7 @@ def _train_on_cluster(
     cores = max(plan.run.threads or torch.get_num_threads() for plan in recipe.plans.values())
     with cluster(args.address):
         # Once the cluster is there, since with --force it removes finished stages.
-        jobs = stage_jobs(recipe, languages=languages, stages=args.stage, force=args.force)
+        jobs = stage_jobs(recipe, languages=languages, force=args.force)
         run = partial(run_stage_job, recipe, wait=_SECONDS_TO_END)
         graph = [Job(f"{' '.join(job.languages)}: {job.stage}", partial(run, job), job.after) for job in jobs]
         published = run_graph(graph, cores)

@@ -49,7 +49,6 @@ def train(
     recipe: Recipe,
     *,
     languages: str | Iterable[str] | None = None,
-    stages: str | Iterable[str] | None = None,
     force: bool = False,
 ) -> dict[str, Path]:
     """Train the modules of a recipe's languages in its order, and publish them in its hub.
@@ -60,18 +59,16 @@ def train(
     Args:
         recipe: a recipe of ``load_recipe``.
         languages: only this code or these, in any standard form (``kaz`` for ``kk``); all by default.
-        stages: only this stage or these; earlier ones must be done already. Stages between and after them
-            that have nothing to do (``objective = "none"``) are done, too.
         force: train stages again even where their fingerprint says they are done.
 
     Returns:
-        Language → its folder in the hub, or in the work folder while stages of it are left.
+        Language → its folder in the hub.
 
     Raises:
         LanguageError: a language is not in the recipe, or none is given.
-        RecipeError: a stage is unknown, none is given, or one it builds on is not done, or another training
-            holds one of the languages in the same work folder; ``RecipeIssues`` as ``load_recipe`` raises it,
-            for files that were not checked then, and modules that are missing by now.
+        RecipeError: another training holds one of the languages in the same work folder; ``RecipeIssues`` as
+            ``load_recipe`` raises it, for files that were not checked then, and modules that are missing by
+            now.
         DataError: the data cannot be used.
         HubError: a hub cannot be used, or a language that others build on is neither there nor trained.
         StorageError: a disk is full or read-only.
@@ -80,10 +77,10 @@ def train(
         >>> from modenc import load_recipe, train
         >>> folders = train(load_recipe("my_recipe.toml"))
     """
-    training, chosen, names = _prepare(recipe, languages, stages)
+    training, chosen = _prepare(recipe, languages)
     folders: dict[str, Path] = {}
     with training.locked(chosen):
-        for job in training.jobs(chosen, names, force=force):
+        for job in training.jobs(chosen, force=force):
             folders |= training.run(job)
     return folders
 
@@ -94,8 +91,6 @@ class StageJob:
 
     languages: tuple[str, ...]
     stage: str
-    publishes: bool
-    """Whether the languages go into the hub after it, if all of their stages are done."""
     after: tuple[int, ...]
     """Positions of the jobs whose results it needs."""
 
@@ -104,7 +99,6 @@ def stage_jobs(
     recipe: Recipe,
     *,
     languages: str | Iterable[str] | None = None,
-    stages: str | Iterable[str] | None = None,
     force: bool = False,
 ) -> list[StageJob]:
     """List the work of :func:`train` as jobs for :func:`run_stage_job`; open or create the hub.
@@ -113,9 +107,9 @@ def stage_jobs(
     arguments and errors are those of :func:`train`; with ``force`` the stages' folders are removed now, so
     that a job can be run again.
     """
-    training, chosen, names = _prepare(recipe, languages, stages)
+    training, chosen = _prepare(recipe, languages)
     with training.locked(chosen):
-        return training.jobs(chosen, names, force=force)
+        return training.jobs(chosen, force=force)
 
 
 def run_stage_job(recipe: Recipe, job: StageJob, *, wait: float = 0) -> dict[str, Path]:
@@ -127,42 +121,33 @@ def run_stage_job(recipe: Recipe, job: StageJob, *, wait: float = 0) -> dict[str
         wait: seconds that an earlier process with the same job may take to end.
 
     Returns:
-        For a job that publishes, language → its folder as :func:`train` returns it.
+        After the last stage, language → its folder in the hub; otherwise nothing.
     """
     training = _Training(recipe, Hub.open(recipe.hub))
     with training.locked(job.languages, wait):
         return training.run(job)
 
 
-def _prepare(
-    recipe: Recipe, languages: str | Iterable[str] | None, stages: str | Iterable[str] | None
-) -> tuple[_Training, list[str], tuple[str, ...]]:
-    """Check the chosen languages and stages, and open the hub; all are chosen by default."""
+def _prepare(recipe: Recipe, languages: str | Iterable[str] | None) -> tuple[_Training, list[str]]:
+    """Check the chosen languages, by default all, and open the hub."""
     refuse_several_processes()
     for line in recipe.left_out:
         logger.info("%s", line)
     given = listed_codes(recipe.plans if languages is None else languages)
     chosen = {normalize_code(lang) for lang in given}
-    names = (stages,) if isinstance(stages, str) else STAGES if stages is None else tuple(stages)
     if not chosen:
         raise LanguageError("languages: expected at least one, found none; leave it out to train all")
-    if not names:
-        raise RecipeError("stages: expected at least one, found none; leave it out to train all")
     for lang in sorted(chosen - set(recipe.plans)):
         raise LanguageError(unknown_language(lang, recipe.plans))
-    if wrong := set(names) - set(STAGES):
-        raise RecipeError(f"unknown stage {', '.join(sorted(wrong))}; stages are {', '.join(STAGES)}")
     plans = [plan for lang, plan in recipe.plans.items() if lang in chosen]
-    if plans[0].aligns_all_pairs() and "alignment" in names and len(plans) < len(recipe.plans):
+    if plans[0].aligns_all_pairs() and len(plans) < len(recipe.plans):
         raise RecipeError(
-            "alignment.partners = 'all' trains all languages of the recipe in one; leave --lang out, or "
-            f"choose stages before it: {' '.join(f'--stage {name}' for name in STAGES[:-1])}"
+            "alignment.partners = 'all' trains all languages of the recipe in one; leave --lang out"
         )
-    # A single stage may not need the other languages.
     in_order = [plan.lang for plan in plans]
-    check_recipe(recipe, in_order, need_others=stages is None)
+    check_recipe(recipe, in_order)
     hub = prepare_hub(recipe, plans, resolve_base(plans[0].base.model))
-    return _Training(recipe, hub), in_order, names
+    return _Training(recipe, hub), in_order
 
 
 class _Training:
@@ -183,35 +168,26 @@ class _Training:
                 stack.enter_context(training_lock(work / lang, wait))
             return stack.pop_all()
 
-    def jobs(self, languages: Sequence[str], stages: Sequence[str], *, force: bool) -> list[StageJob]:
-        """List the jobs of locked languages; with ``force``, discard what the stages made before.
-
-        RecipeError where a stage that is not chosen would have to be trained, and a later one needs it.
-        """
+    def jobs(self, languages: Sequence[str], *, force: bool) -> list[StageJob]:
+        """List the jobs of locked languages; with ``force``, discard what their stages made before."""
         plans = [self.recipe.plans[lang] for lang in languages]
-        chosen = {plan.lang: _stages_to_run(plan, stages) for plan in plans}
-        for plan in plans:
-            if set(stages) != set(STAGES):
-                self._read_data(plan)
-                self._due(plan, chosen[plan.lang], force=force)
         if force:
             for plan in plans:
-                for name in stages:
+                for name in STAGES:
                     discard(plan.run.work_dir / plan.lang / name)
+        all_pairs = plans[0].aligns_all_pairs()
+        blocks = [((lang,), STAGES[:-1] if all_pairs else STAGES) for lang in languages]
+        if all_pairs:
+            blocks.append((tuple(languages), STAGES[-1:]))
         jobs: list[StageJob] = []
         last: dict[str, int] = {}
-        blocks: list[tuple[tuple[str, ...], list[str]]] = [((lang,), names) for lang, names in chosen.items()]
-        if all_pairs := plans[0].aligns_all_pairs() and "alignment" in stages:
-            blocks = [(one, names[:-1]) for one, names in blocks] + [(tuple(languages), ["alignment"])]
         for together, names in blocks:
             for name in names:
                 after = {last[lang] for lang in self._languages_read(together, name) if lang in last}
                 if name != names[0]:
                     after.add(len(jobs) - 1)
-                publishes = name == names[-1] and (name == "alignment" or not all_pairs)
-                jobs.append(StageJob(together, name, publishes, tuple(sorted(after))))
-            if names:
-                last.update(dict.fromkeys(together, len(jobs) - 1))
+                jobs.append(StageJob(together, name, tuple(sorted(after))))
+            last.update(dict.fromkeys(together, len(jobs) - 1))
         return jobs
 
     def _languages_read(self, languages: Iterable[str], stage: str) -> set[str]:
@@ -225,11 +201,12 @@ class _Training:
         return needed.union(languages)
 
     def run(self, job: StageJob) -> dict[str, Path]:
-        """Train a job's stage unless it is done, and publish its languages if the job does."""
+        """Train a job's stage unless it is done, and publish its languages after the last stage."""
         plans = [self.recipe.plans[lang] for lang in job.languages]
         self._read_data(*plans)
-        due = {plan.lang: self._due(plan, (job.stage,)) for plan in plans}
-        stages = {lang: next(stage for stage, _ in due[lang] if stage.name == job.stage) for lang in due}
+        stages, before = dict[str, Stage](), dict[str, dict[str, StageRecord]]()
+        for plan in plans:
+            stages[plan.lang], before[plan.lang] = self._stage(plan, job.stage)
         pivot = None
         if job.stage == "alignment" and plans[0].aligns_all_pairs():
             # In one order, whatever the recipe's is.
@@ -239,55 +216,34 @@ class _Training:
             stages = {lang: replace(stage, fingerprint=joined) for lang, stage in stages.items()}
             pivot = stages[self.recipe.pivot].modules
         records = _train_stages(stages)
-        folders: dict[str, Path] = {}
-        for lang in job.languages if job.publishes else ():
-            done = {stage.name: record for stage, record in due[lang] if record is not None}
-            # Later stages are listed only if this one was done, too.
-            last, record = due[lang][-1]
-            stage = stages[lang] if record is None else last
-            done[job.stage] = records[lang]
-            folders[lang] = publish_language(self.recipe, self.hub, stage, done, pivot=pivot)
-        return folders
+        if job.stage != STAGES[-1]:
+            return {}
+        return {
+            lang: publish_language(
+                self.recipe, self.hub, stages[lang], before[lang] | {job.stage: records[lang]}, pivot=pivot
+            )
+            for lang in job.languages
+        }
 
     def _read_data(self, *plans: LanguagePlan) -> None:
         """Keep the data of these languages alone, since it may fill the memory."""
         every = self.recipe.plans
         self.data = {plan.lang: self.data.get(plan.lang) or TrainingData(plan, every) for plan in plans}
 
-    def _due(
-        self, plan: LanguagePlan, stages: Sequence[str], *, force: bool = False
-    ) -> list[tuple[Stage, StageRecord | None]]:
-        """List the stages up to the last that is done or to be trained; the latter have no record.
-
-        RecipeError where a stage that is not chosen would have to be trained, and a later one needs it.
-        """
-        found: list[tuple[Stage, StageRecord | None]] = []
-        again = False
-        for index, stage in enumerate(iterate_stages(plan, self.base, self.hub, self.data[plan.lang])):
-            record, chosen = read_stage_record(stage), stage.name in stages
-            if again or (force and chosen) or record is None:
-                if not chosen:
-                    if not set(stages) & set(STAGES[index:]):
-                        break
-                    why = "not done with the present settings and data"
-                    why = why if record is None else "to be trained again after the one before it"
-                    only = "" if plan.aligns_all_pairs() else f" --lang {plan.lang}"
-                    raise RecipeError(
-                        f"{plan.lang}: stage {stage.name} is {why}, and a later stage "
-                        f"needs it; run: modenc train {self.recipe.name}{only}"
-                    )
-                record, again = None, True
-            found.append((stage, record))
-        return found
-
-
-def _stages_to_run(plan: LanguagePlan, stages: Sequence[str]) -> list[str]:
-    """List the chosen ``stages`` in order, and those after one of them that have nothing to do."""
-    found: list[str] = []
-    for before, name in zip(("", *STAGES), STAGES, strict=False):
-        if name in stages or (plan.skips(name) and before in found):
-            found.append(name)
-    return found
+    def _stage(self, plan: LanguagePlan, name: str) -> tuple[Stage, dict[str, StageRecord]]:
+        """Return a language's stage, and the records of those before it; RecipeError if one is not done."""
+        before: dict[str, StageRecord] = {}
+        for stage in iterate_stages(plan, self.base, self.hub, self.data[plan.lang]):
+            if stage.name == name:
+                return stage, before
+            record = read_stage_record(stage)
+            if record is None:
+                raise RecipeError(
+                    f"{plan.lang}: stage {stage.name} is not done with the present settings and data, and "
+                    f"{name} needs it; run: modenc train {self.recipe.name} --lang {plan.lang}"
+                )
+            before[stage.name] = record
+        raise AssertionError(name)
 
 
 def _train_stages(stages: Mapping[str, Stage]) -> dict[str, StageRecord]:

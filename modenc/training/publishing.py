@@ -38,7 +38,7 @@ from modenc.hub.files import files_below, sha256
 from modenc.hub.layout import README_FILE, HubInfo, LanguageLayout
 from modenc.hub.store import Hub
 from modenc.languages import language_name
-from modenc.recipe.settings import FRESH, STAGES, LanguagePlan, Recipe
+from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
 from modenc.training.body_module import Encode, encoder_of
 from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevEvaluator
@@ -65,26 +65,18 @@ def publish_language(
 ) -> Path:
     """Compare a language's modules with the base and put them into the hub, unless it has them already.
 
-    While stages are left, the hub keeps what it has.
-
     Args:
         recipe: the recipe.
         hub: the hub.
-        stage: the language's last finished stage.
-        records: stage → its record, for the stages that are done.
+        stage: the language's last stage, which is done.
+        records: stage → its record.
         pivot: the pivot's modules that these were trained with, by default those in the hub.
 
     Returns:
-        The language's folder in the hub, in the work folder while stages are left.
+        The language's folder in the hub.
     """
-    plan = stage.plan
-    lang, left = plan.lang, [name for name in STAGES if name not in records and not plan.skips(name)]
+    lang = stage.plan.lang
     card = hub.card(lang) if lang in hub.languages() else None
-    if left:
-        kept = "not in the hub" if card is None else "the hub keeps its modules"
-        done = f"{', '.join(left)} {'is' if len(left) == 1 else 'are'} done"
-        logger.warning("%s: %s until %s", lang, kept, done)
-        return stage.modules.root
     sources = _sources(hub, stage, records)
     if card is None or _is_outdated(card, stage, records, sources):
         comparison = compare_with_base(stage.data, stage.modules, pivot)

@@ -25,9 +25,6 @@ def test_other_words_are_still_refused(capsys):
     with pytest.raises(SystemExit):
         parse(["train", "r.toml", "--lnag=kk"])
     assert "--lnag=kk" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        parse(["train", "r.toml", "--stage", "alignmnet"])
-    assert "choose from" in capsys.readouterr().err
 
 
 def test_arguments_reach_the_pipeline(monkeypatch, capsys, tmp_path):
@@ -40,9 +37,9 @@ def test_arguments_reach_the_pipeline(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(pipeline, "train", train)
     (tmp_path / "mine.toml").write_text("[languages.en]\n[languages.kk]\n")
     objectives = [f"{name}.objective=none" for name in STAGES[1:]]
-    words = ["train", str(tmp_path / "mine.toml"), "--lang", "kaz_Cyrl", "--stage", "alignment", "--force"]
+    words = ["train", str(tmp_path / "mine.toml"), "--lang", "kaz_Cyrl", "--force"]
     assert main([*words, f"hub.path={tmp_path}/hub", "vocabulary.method=base", *objectives]) == 0
-    options = {"languages": ["kk"], "stages": ["alignment"], "force": True}
+    options = {"languages": ["kk"], "force": True}
     assert calls == [("mine", tmp_path / "hub", options)]
     assert capsys.readouterr().out == "kk\thub/kk\n"
 

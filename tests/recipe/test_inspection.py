@@ -373,7 +373,6 @@ def test_python_refuses_what_the_command_line_refuses(recipe, capsys):
     ways = (
         lambda: load_recipe(recipe),
         lambda: train(settings),
-        lambda: train(settings, languages=["sw"], stages=["vocabulary"]),
         lambda: stage_jobs(settings),
         lambda: train_monolithic(settings, recipe.parent / "model"),
     )

@@ -1,13 +1,10 @@
 """All languages aligned with each other in one training."""
 
-import shutil
-
 import numpy as np
 import pytest
 from trainings import (
     NO_DEV,
     fingerprints,
-    hashes,
     kill_once_saved,
     resumptions,
     training_again_changes_nothing,
@@ -19,9 +16,8 @@ from modenc.errors import RecipeError
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
-from modenc.recipe.settings import STAGES
 from modenc.training import pipeline
-from modenc.training.pipeline import train
+from modenc.training.pipeline import run_stage_job, stage_jobs, train
 from modenc.training.process import training_lock
 
 pytestmark = pytest.mark.slow
@@ -51,7 +47,7 @@ def test_all_languages_can_be_aligned_with_each_other(tiny_recipe, caplog):
     training_again_changes_nothing(recipe, hub, caplog)
     caplog.clear()
     with caplog.at_level("INFO", logger="modenc"):
-        train(recipe, stages=["alignment"], force=True)
+        train(recipe, force=True)
     assert caplog.text.count("all pairs: alignment: joint") == 1
     train(load_recipe(path, [*ALL_PAIRS, *NO_DEV, "alignment.optimizer.steps=3"]))
     assert hub.card("en").stages["alignment"]["metrics"]["steps"] == 3
@@ -63,7 +59,7 @@ def test_all_languages_can_be_aligned_with_each_other(tiny_recipe, caplog):
 
 def test_all_pairs_is_for_all_languages_at_once(tiny_recipe):
     path = tiny_recipe("all-pairs-of-some")
-    with pytest.raises(RecipeError, match="leave --lang out, or choose stages before it: --stage vocabulary"):
+    with pytest.raises(RecipeError, match="trains all languages of the recipe in one; leave --lang out"):
         train(load_recipe(path, ALL_PAIRS), languages=["kk"])
     with pytest.raises(RecipeError, match="the pivot too; found otherwise for en"):
         load_recipe(path, ALL_PAIRS[:3])
@@ -72,33 +68,11 @@ def test_all_pairs_is_for_all_languages_at_once(tiny_recipe):
         train(load_recipe(path, few))
 
 
-def test_alignment_alone_refuses_unfinished_earlier_stages(tiny_recipe):
-    path = tiny_recipe("all-pairs-alone")
-    quick = [*ALL_PAIRS, *NO_DEV, "vocabulary.method=base", "language_adaptation.objective=none"]
-    quick += ["sentence_encoding.optimizer.steps=1", "alignment.optimizer.steps=1"]
-    recipe = load_recipe(path, quick)
-    train(recipe)
-    hub = Hub.open(path.parent / "hub")
-    before = hashes(hub.path)
-    assert hub.layout("kk").present() == ("se", "cla")
-    # Other settings than those that the modules were trained with.
-    changed = load_recipe(path, [*quick, "sentence_encoding.scale=10.0"])
-    refused = r"stage sentence_encoding is not done with .* a later stage needs it; run: modenc train tiny$"
-    with pytest.raises(RecipeError, match=rf"en: {refused}"):
-        train(changed, stages=["alignment"])
-    assert hashes(hub.path) == before
-    # The work folder is "safe to delete when nothing is running".
-    shutil.rmtree(path.parent / "runs")
-    with pytest.raises(RecipeError, match=r"en: stage vocabulary is not done .*; run: modenc train tiny$"):
-        train(recipe, stages=["alignment"])
-    assert hashes(hub.path) == before
-    assert not list((path.parent / "runs").rglob("done.json"))
-
-
 @pytest.mark.end_to_end
 def test_a_killed_training_of_all_pairs_resumes(tiny_recipe, tmp_path, caplog):
     path = tiny_recipe("all-pairs-killed")
-    train(load_recipe(path, ALL_PAIRS), stages=STAGES[:3])
+    for job in stage_jobs(load_recipe(path, ALL_PAIRS))[:-1]:
+        run_stage_job(load_recipe(path, ALL_PAIRS), job)
     steps = [*ALL_PAIRS, "alignment.optimizer.steps=60"]
     right = undisturbed(path, steps, tmp_path)
     words = ["train", str(path), *steps]

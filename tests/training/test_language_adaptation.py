@@ -60,7 +60,7 @@ def test_strength_is_the_share_of_what_was_learned_that_is_kept(copied):
     vectors, updates = [], []
     for strength in (1.0, 0.25):
         recipe = load_recipe(copied, [*base, f"languages.kk.language_adaptation.strength={strength}"])
-        train(recipe, languages=["kk"], stages=STAGES[:2])
+        train(recipe, languages=["kk"])
         folder = copied.parent / "runs" / "kk" / "language_adaptation" / "kk"
         vectors.append(load_file(folder / "embeddings.safetensors")["embeddings"].float())
         adapter = load_file(folder / "la" / "adapter_model.safetensors")
@@ -139,7 +139,7 @@ def test_a_vocabulary_learns_the_vectors_of_the_bases_pieces_with_that_adapter(c
     monkeypatch.setattr(
         language_adaptation, "train_sentence_model", lambda *inputs, **_: kept.append(inputs) or {}
     )
-    train(recipe, languages=["kk"], stages=STAGES[:2])
+    train(recipe, languages=["kk"])
     (student, teacher), (_, _, _, rows, *_) = kept
     torch.testing.assert_close(
         torch.from_numpy(student.encode(rows["text"], normalize_embeddings=True)), teacher
@@ -152,13 +152,13 @@ def test_a_vocabulary_learns_the_vectors_of_the_bases_pieces_with_that_adapter(c
 
 def test_the_pivot_itself_does_not_learn_from_the_pivot(copied):
     settings = ["languages.en.language_adaptation.objective=pivot", "vocabulary.method=base"]
-    train(load_recipe(copied, settings), languages=["en"], stages=STAGES[:2])
+    train(load_recipe(copied, settings), languages=["en"])
     assert record(copied, "en", "language_adaptation")["metrics"].keys() == {"threads"}
 
 
 def test_a_body_that_trains_leaves_the_modules_before_as_they_are(copied):
     recipe = load_recipe(copied, ["vocabulary.storage=int8"])
-    train(recipe, languages=["en"], stages=["vocabulary"])
+    train(recipe, languages=["en"])
     plan = recipe.plans["en"]
     base, hub = resolve_base(plan.base.model), Hub.open(recipe.hub)
     _, stage, *_ = iterate_stages(plan, base, hub, TrainingData(plan))

@@ -40,7 +40,7 @@ LAST = {
 
 def _align(path, objective, *overrides):
     recipe = load_recipe(path, [f"alignment.objective={objective}", *SMALL, *overrides])
-    train(recipe, languages=["kk"], stages=["alignment"])
+    train(recipe, languages=["kk"])
     return Hub.open(path.parent / "hub")
 
 

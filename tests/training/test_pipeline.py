@@ -24,12 +24,13 @@ from trainings import (
 
 from modenc import ModularEncoder
 from modenc.composition.modules import read_modules
-from modenc.errors import HubError, LanguageError, RecipeError
+from modenc.errors import LanguageError, RecipeError
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 from modenc.recipe import inspection
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
+from modenc.training import pipeline
 from modenc.training.monolithic import train_monolithic
 from modenc.training.pipeline import stage_jobs, train
 from modenc.training.process import training_lock
@@ -94,7 +95,7 @@ def test_a_training_in_bf16_leaves_the_next_in_fp32_as_it_was(copied, monkeypatc
 
     def modules(precision):
         recipe = load_recipe(copied, [f"run.precision={precision}"])
-        train(recipe, languages=["kk"], stages=["sentence_encoding"], force=True)
+        train(recipe, languages=["kk"], force=True)
         return hashes(copied.parent / "runs/kk/sentence_encoding/kk")
 
     first = modules("fp32")
@@ -170,7 +171,8 @@ def test_embeddings_are_stored_in_int8(trained, copied, tmp_path, caplog):
 
 def test_sentence_encoding_can_start_from_another_languages(copied):
     overrides = ["sentence_encoding.start=en", "sentence_encoding.optimizer.learning_rate=1e-12"]
-    train(load_recipe(copied, overrides), languages=["kk"], stages=STAGES[:3])
+    overrides.append("alignment.objective=none")
+    train(load_recipe(copied, overrides), languages=["kk"])
     file = "se/adapter_model.safetensors"
     own = copied.parent / "runs/kk/sentence_encoding/kk" / file
     english, kazakh = (
@@ -178,13 +180,13 @@ def test_sentence_encoding_can_start_from_another_languages(copied):
     )
     assert english.keys() == kazakh.keys()
     assert all(torch.equal(english[name], kazakh[name]) for name in english)
-    as_it_is = [overrides[0], "sentence_encoding.objective=none"]
-    train(load_recipe(copied, as_it_is), languages=["kk"], stages=STAGES[:3])
+    as_it_is = [*overrides, "sentence_encoding.objective=none"]
+    train(load_recipe(copied, as_it_is), languages=["kk"])
     copy = load_file(own)
     assert all(torch.equal(english[name], copy[name]) for name in english)
     other_rank = load_recipe(copied, [*overrides, "sentence_encoding.lora.rank=3"])
     with pytest.raises(RecipeError, match=r"expected rank 8 and alpha 16, as .* found rank 3"):
-        train(other_rank, languages=["kk"], stages=STAGES[:3])
+        train(other_rank, languages=["kk"])
 
 
 def test_alignment_can_start_from_another_languages(copied):
@@ -234,14 +236,40 @@ def test_forced_stages_reach_the_hub_and_all_that_starts_from_them(tiny_recipe, 
     before = hashes(hub.path)
     train(recipe)
     assert hashes(hub.path) == before
-    # The pivot has nothing left to do, so that the hub has it at once.
-    train(recipe, languages=["en"], stages=["sentence_encoding"], force=True)
+    train(recipe, languages=["en"], force=True)
     assert hub.card("en").fingerprint("se/") not in (first, second)
     assert hub.card("kk").fingerprint("se/") == second
     train(recipe)
     assert hub.card("kk").fingerprint("se/") == hub.card("en").fingerprint("se/")
     assert hub.layout("kk").present() == ("se", "cla")
     assert verify_hub(hub) == []
+
+
+def test_hub_keeps_a_finished_language_when_a_training_is_cut_off(copied, monkeypatch):
+    recipe, hub = load_recipe(copied, ["sentence_encoding.scale=10.0"]), Hub.open(copied.parent / "hub")
+    before = hashes(hub.path / "kk")
+
+    def cut_off(_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setitem(pipeline._STAGE_FUNCTIONS, "alignment", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            train(recipe, languages=["kk"])
+    assert hashes(hub.path / "kk") == before
+    train(recipe, languages=["kk"])
+    assert hub.card("kk").stages["sentence_encoding"]["settings"]["scale"] == 10.0
+
+
+def test_modules_that_were_trained_by_force_are_published_by_the_next_training(copied, monkeypatch):
+    recipe, hub = load_recipe(copied), Hub.open(copied.parent / "hub")
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "publish_language", lambda *_, **__: None)  # killed before
+        train(recipe, languages=["kk"], force=True)
+    weights = copied.parent / "runs/kk/alignment/kk/cla/adapter.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4] + bytes(4))  # another result of the same settings
+    train(recipe, languages=["kk"])
+    assert (hub.layout("kk").cla / "adapter.safetensors").read_bytes() == weights.read_bytes()
 
 
 def test_strength_is_the_share_of_the_adapters_output_that_is_kept(copied):
@@ -264,16 +292,14 @@ def test_alignment_needs_the_pivot(tiny_recipe):
     with pytest.raises(RecipeError, match=r"expected 'en' among the languages to train .* add --lang en"):
         train(recipe, languages=["kk"])
     assert not recipe.hub.exists()
-    with pytest.raises(HubError, match="train en first"):
-        train(recipe, languages=["kk"], stages=STAGES)
 
 
 def test_wrong_names_are_named(trained):
     recipe = load_recipe(trained)
     with pytest.raises(LanguageError, match=r"expected one of the recipe's languages \(en, kk\), found 'fr'"):
         train(recipe, languages=["fr"])
-    with pytest.raises(RecipeError, match="stages are vocabulary, language_adaptation"):
-        train(recipe, stages=["vocab"])
+    with pytest.raises(LanguageError, match="languages: expected at least one, found none; leave it out"):
+        train(recipe, languages=[], force=True)
 
 
 @pytest.mark.end_to_end

@@ -14,8 +14,8 @@ from modenc.training.process import training_lock
 
 
 def named(jobs):
-    """Job → those that it comes after, by name; one that publishes has a star."""
-    names = [f"{'+'.join(job.languages)}.{job.stage}{'*' * job.publishes}" for job in jobs]
+    """Job → those that it comes after, by name."""
+    names = [f"{'+'.join(job.languages)}.{job.stage}" for job in jobs]
     return {name: [names[position] for position in job.after] for name, job in zip(names, jobs, strict=True)}
 
 
@@ -25,11 +25,11 @@ def test_only_alignment_waits_for_the_pivot(tiny_recipe):
         "en.vocabulary": [],
         "en.language_adaptation": ["en.vocabulary"],
         "en.sentence_encoding": ["en.language_adaptation"],
-        "en.alignment*": ["en.sentence_encoding"],
+        "en.alignment": ["en.sentence_encoding"],
         "kk.vocabulary": [],
         "kk.language_adaptation": ["kk.vocabulary"],
         "kk.sentence_encoding": ["kk.language_adaptation"],
-        "kk.alignment*": ["en.alignment*", "kk.sentence_encoding"],
+        "kk.alignment": ["en.alignment", "kk.sentence_encoding"],
     }
 
 
@@ -38,26 +38,33 @@ def test_what_starts_from_another_waits_for_it(tiny_recipe):
     starts = ["languages.kk.sentence_encoding.start=en"]
     found = named(stage_jobs(load_recipe(path, [*starts, "language_adaptation.objective=mlm"])))
     assert found["kk.language_adaptation"] == ["kk.vocabulary"]
-    assert found["kk.sentence_encoding"] == ["en.alignment*", "kk.language_adaptation"]
+    assert found["kk.sentence_encoding"] == ["en.alignment", "kk.language_adaptation"]
     # Distillation already has English's adapter in place.
     found = named(stage_jobs(load_recipe(path, starts)))
-    assert found["kk.language_adaptation"] == ["en.alignment*", "kk.vocabulary"]
+    assert found["kk.language_adaptation"] == ["en.alignment", "kk.vocabulary"]
     # Aligning all pairs needs all languages.
     found = named(stage_jobs(load_recipe(path, ALL_PAIRS)))
-    assert found["en+kk.alignment*"] == ["en.sentence_encoding", "kk.sentence_encoding"]
-    (job,) = stage_jobs(load_recipe(path, ALL_PAIRS), stages=STAGES[:3], languages=["en"])[-1:]
-    assert (job.stage, job.publishes) == ("sentence_encoding", True)
+    assert found["en+kk.alignment"] == ["en.sentence_encoding", "kk.sentence_encoding"]
 
 
-def test_stages_and_languages_may_be_chosen(tiny_recipe):
+def test_languages_may_be_chosen(tiny_recipe):
     recipe = load_recipe(tiny_recipe("chosen"))
-    jobs = stage_jobs(recipe, languages=["kaz"], stages=["language_adaptation", "vocabulary"])
-    assert named(jobs) == {"kk.vocabulary": [], "kk.language_adaptation*": ["kk.vocabulary"]}
+    train_en = [job for job in stage_jobs(recipe) if job.languages == ("en",)]
+    assert stage_jobs(recipe, languages="eng") == stage_jobs(recipe, languages=iter(["en"])) == train_en
     with (
         training_lock(recipe.plans["kk"].run.work_dir / "kk"),
         pytest.raises(RecipeError, match="another training is running here"),
     ):
         stage_jobs(recipe)
+
+
+def test_a_job_refuses_unfinished_stages_before_it(tiny_recipe):
+    recipe = load_recipe(tiny_recipe("too-early"))
+    job = stage_jobs(recipe)[2]
+    refused = r"en: stage vocabulary is not done .*, and sentence_encoding needs it; run: modenc train"
+    with pytest.raises(RecipeError, match=refused):
+        run_stage_job(recipe, job)
+    assert not list((recipe.plans["en"].run.work_dir).rglob("done.json"))
 
 
 @pytest.mark.slow
