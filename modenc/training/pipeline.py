@@ -176,6 +176,7 @@ class _Training:
                 for name in STAGES:
                     discard(plan.run.work_dir / plan.lang / name)
         all_pairs = plans[0].aligns_all_pairs()
+        blocks: list[tuple[tuple[str, ...], tuple[str, ...]]]
         blocks = [((lang,), STAGES[:-1] if all_pairs else STAGES) for lang in languages]
         if all_pairs:
             blocks.append((tuple(languages), STAGES[-1:]))
