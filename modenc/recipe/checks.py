@@ -139,9 +139,6 @@ def _alignment(plan: LanguagePlan) -> Iterator[Issue]:
     if objective == "scored" and not plan.keeps_passages():
         # Without passages keep_weight applies to the sentences of translations and paraphrases.
         yield from only("objective", keep_weight=(0.0,))
-    if objective == "emma_x" and plan.emma_x.warmup_languages and plan.emma_x.warmup_share == 1:
-        message = "with warmup_languages expected less than 1.0, found 1.0: no step is left for the language"
-        yield Issue(("emma_x", "warmup_share"), message, (("emma_x", "warmup_languages"),))
 
 
 def _least_and_most(plan: LanguagePlan) -> Iterator[Issue]:

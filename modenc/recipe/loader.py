@@ -285,8 +285,7 @@ def _plans(
         run = replace(plan.run, work_dir=header.folder(str(plan.run.work_dir)))
         encoding = replace(plan.sentence_encoding, start=_start(plan, "sentence_encoding", issues))
         alignment = replace(plan.alignment, start=_start(plan, "alignment", issues))
-        emma_x = replace(plan.emma_x, warmup_languages=_warmup_languages(plan, own, issues))
-        sections = {"sentence_encoding": encoding, "alignment": alignment, "emma_x": emma_x, "run": run}
+        sections = {"sentence_encoding": encoding, "alignment": alignment, "run": run}
         plan = replace(plan, **sections)
         plans[lang] = _as_pivot(plan, own_table, issues) if lang == header.pivot else plan
         found += [(lang, issue) for issue in issues]
@@ -308,17 +307,6 @@ def _left_out(plan: LanguagePlan) -> Iterator[str]:
         if place not in allowed:
             name = f"{dotted(place)}: {source.path or source.dataset} ({source.license})"
             yield f"{name} is left out, since data.licenses lacks it"
-
-
-def _warmup_languages(plan: LanguagePlan, languages: Iterable[str], issues: list[Issue]) -> tuple[str, ...]:
-    """Normalize the codes of the languages that EMMA-X's classifier learns from, without the plan's own."""
-    codes = [find_code(code) or code for code in plan.emma_x.warmup_languages]
-    others = tuple(code for code in codes if code != plan.lang)
-    choices = [lang for lang in languages if lang not in (plan.pivot, plan.lang)]
-    if wrong := ", ".join(code for code in others if code not in choices):
-        expected = f"expected other languages of the recipe than the pivot ({', '.join(choices) or 'none'})"
-        issues.append(Issue(("emma_x", "warmup_languages"), f"{expected}, found {wrong}"))
-    return others
 
 
 def _as_pivot(plan: LanguagePlan, own: LanguageTable, issues: list[Issue]) -> LanguagePlan:
@@ -357,12 +345,11 @@ def _training_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, Lan
             circle = " and ".join(sorted(waiting[waiting.index(lang) :]))
             raise RecipeError(
                 f"sentence_encoding.start, alignment.start: {circle} wait for each other; set one of them to "
-                f"{FRESH!r} (or leave it out of emma_x.warmup_languages)"
+                f"{FRESH!r}"
             )
         if lang in plans and lang not in ordered:
             plan = plans[lang]
-            others = plan.emma_x.warmup_languages if plan.alignment.objective == "emma_x" else ()
-            for other in (plan.sentence_encoding.start, plan.alignment.start, *others):
+            for other in (plan.sentence_encoding.start, plan.alignment.start):
                 place(other, (*waiting, lang))
             ordered[lang] = plan
 

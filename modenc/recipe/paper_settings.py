@@ -117,9 +117,6 @@ class EmmaXSettings:
     """Classifier of pairs: a mixture of Gaussians over the difference of two vectors, or a network."""
     warmup_share: Share
     """Share of the steps in phase 1, on translations."""
-    warmup_languages: tuple[str, ...]
-    """Modules only: languages whose translations, and modules in the hub, the classifier alone learns from in
-    phase 1; the language's own translations are not used. Empty: phase 1 uses the language's own."""
     queue: PositiveInt
     """K, the number of past vectors that each sentence is compared with (paper: 256)."""
     momentum: ShareBelow1
@@ -140,5 +137,5 @@ def data_for_alignment(objective: str, emma_x: EmmaXSettings) -> tuple[str, ...]
     """List the kinds of data that stage 4, or a monolithic training, reads of each language."""
     if objective != "emma_x":
         return _READS[objective]
-    pairs = ("parallel",) if emma_x.warmup_share > 0 and not emma_x.warmup_languages else ()
+    pairs = ("parallel",) if emma_x.warmup_share > 0 else ()
     return (*pairs, *(("text",) if emma_x.warmup_share < 1 else ()))

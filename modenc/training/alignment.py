@@ -11,15 +11,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer
-from torch import Tensor, nn
+from torch import nn
 
 from modenc.data.kinds import CrossRow, CrossScoredRow
-from modenc.errors import RecipeError
-from modenc.evaluation.retrieval import Vectors
 from modenc.recipe.settings import FRESH, PAPER_SECTIONS, AlignmentSettings
 from modenc.training.adapters_io import (
     add_parallel_adapter,
@@ -81,28 +78,9 @@ def _learn_paper_objective(
         model,
         {plan.lang: stage.data},
         encode_pivot=lambda texts: torch.from_numpy(pivot(texts)),
-        pivot_texts=stage.data.of_others[plan.pivot].text.train if "text" in plan.reads("alignment") else [],
-        warmup_pairs=partial(_warmup_pairs, stage, pivot) if plan.emma_x.warmup_languages else None,
+        pivot_texts=[] if stage.data.pivot_text is None else stage.data.pivot_text.train,
     )
     return run_phases(inputs, dev_with_pivot(stage, pivot, published_weights))
-
-
-def _warmup_pairs(stage: Stage, pivot: Encode) -> tuple[Tensor, Tensor]:
-    length = stage.plan.alignment.max_length
-    needed = stage.plan.alignment.optimizer.batch_size * 100
-    sides: list[tuple[Vectors, Vectors]] = []
-    for lang in stage.plan.emma_x.warmup_languages:
-        modules = published_modules(stage, lang)
-        if "cla" not in modules.present():
-            raise RecipeError(
-                f"emma_x.warmup_languages: expected {lang} in the hub with its alignment, found none; "
-                f"train it first: modenc train {stage.plan.recipe} --lang {lang}"
-            )
-        rows = sample(stage.data.of_others[lang].parallel.train, needed, stage.plan.run.seed)
-        own = encoder_of(stage.base, stage.plan, length, modules)([row.text for row in rows])
-        sides.append((own, pivot([row.pivot for row in rows])))
-    left, right = (torch.from_numpy(np.concatenate(side)) for side in zip(*sides, strict=True))
-    return left, right
 
 
 def learn_from_pivot(

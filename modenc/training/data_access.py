@@ -54,11 +54,11 @@ def _rows(kind: DataKind[Row]) -> cached_property[TrainingSet[Row]]:
 
 
 class TrainingData:
-    """Data of one language's ``plan``, read on demand; EMMA-X also reads the data of other ``plans``."""
+    """Data of one language's ``plan``, read on demand; EMMA-X also reads the text of the pivot's plan."""
 
-    def __init__(self, plan: LanguagePlan, plans: Mapping[str, LanguagePlan] | None = None) -> None:
+    def __init__(self, plan: LanguagePlan, pivot_plan: LanguagePlan | None = None) -> None:
         self.plan = plan
-        self.plans = plans or {}
+        self.pivot_plan = pivot_plan
         self.identifier = get_identifier(None)
 
     text = _rows(kinds.TEXT)
@@ -77,12 +77,12 @@ class TrainingData:
     """Scored pairs of stage 4, in the language and in the pivot."""
 
     @cached_property
-    def of_others(self) -> dict[str, TrainingData]:
-        """Data of the pivot and of the languages that EMMA-X's classifier learns from; empty otherwise."""
-        if self.plan.alignment.objective != "emma_x" or self.plan.lang == self.plan.pivot:
-            return {}
-        languages = (self.plan.pivot, *self.plan.emma_x.warmup_languages)
-        return {lang: TrainingData(self.plans[lang]) for lang in languages if lang in self.plans}
+    def pivot_text(self) -> TrainingSet[str] | None:
+        """The pivot's running text, if EMMA-X aligns the language with it."""
+        reads = self.plan.lang != self.plan.pivot and self.plan.alignment.objective == "emma_x"
+        if self.pivot_plan is None or not (reads and "text" in self.plan.reads("alignment")):
+            return None
+        return TrainingData(self.pivot_plan).text
 
     @cached_property
     def dev(self) -> DevRows:
@@ -108,17 +108,14 @@ class TrainingData:
         return frozenset(sentence_key(text, lang) for text in texts for lang in (self.plan.lang, None))
 
     def held_out_translations(self) -> list[ParallelRow]:
-        """Return the held-out translations; none where EMMA-X learns without the language's translations."""
-        plan = self.plan
-        unused = plan.alignment.objective == "emma_x" and plan.emma_x.warmup_languages
-        return self.parallel.held_out if plan.data.parallel and not unused else []
+        """Return the held-out translations."""
+        return self.parallel.held_out if self.plan.data.parallel else []
 
     def used_by(self, stage: str) -> list[TrainingSet[Any]]:
         """List the data that a stage trains on, in a fixed order; none if the recipe leaves it out."""
-        reads = self.plan.reads(stage)
-        sets = [getattr(self, name) for name in reads]
-        for lang, data in self.of_others.items() if stage == "alignment" else ():
-            sets += [data.parallel] if lang != self.plan.pivot else [data.text] if "text" in reads else []
+        sets = [getattr(self, name) for name in self.plan.reads(stage)]
+        if stage == "alignment" and self.pivot_text is not None:
+            sets.append(self.pivot_text)
         return sets
 
 

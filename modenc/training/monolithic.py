@@ -9,7 +9,6 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -72,11 +71,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
         with TemporaryDirectory(dir=output.parent):
             pass  # what cannot be written is said now, not after hours of training
     check_recipe(recipe, recipe.plans)
-    # Only modules have warm-up languages.
-    plans = {
-        lang: replace(plan, emma_x=replace(plan.emma_x, warmup_languages=()))
-        for lang, plan in recipe.plans.items()
-    }
+    plans = recipe.plans
     _check(plans)
     plan = next(iter(plans.values()))
     settings, base = plan.monolithic, resolve_base(plan.base.model)

@@ -35,7 +35,6 @@ from modenc.training.objectives.emma_x import (
     EmmaXAuxiliary,
     EmmaXLoss,
     EmmaXWarmup,
-    classifier_warmup,
 )
 from modenc.training.objectives.vmsst import Sentences, SourceSeparation, VmsstLoss
 from modenc.training.stage import Stage
@@ -61,8 +60,6 @@ class ObjectiveInputs:
     """The frozen pivot: texts → unit vectors [texts, hidden]; None where the model encodes the pivot too."""
     pivot_texts: Sequence[str] = ()
     """The frozen pivot's text without translations."""
-    warmup_pairs: Callable[[], tuple[Tensor, Tensor]] | None = None
-    """Unit vectors of other languages' translations and their counterparts, for EMMA-X's classifier."""
 
     @property
     def plan(self) -> LanguagePlan:
@@ -256,11 +253,7 @@ def _emma_x(inputs: ObjectiveInputs) -> Iterator[Phase]:
     settings, rate = plan.emma_x, plan.emma_x.classifier_learning_rate
     auxiliary = EmmaXAuxiliary(inputs.model, inputs.stage.base.hidden_size, settings)
     early = round(steps * settings.warmup_share)
-    if early and inputs.warmup_pairs is not None:
-        left, right = inputs.warmup_pairs()
-        classifier = AuxiliaryModel(auxiliary, classifier_warmup(auxiliary, left, right))
-        yield Phase("warmup", early, Dataset.from_dict({"rows": range(len(left))}), classifier, rate)
-    elif early:
+    if early:
         pairs = _translations(inputs, early, 0.0)
         loss = EmmaXWarmup(inputs.model, auxiliary, inputs.vectors(pairs.distinct))
         yield Phase("warmup", early, _dataset(inputs, pairs, [pairs.rows]), loss, rate)

@@ -228,8 +228,8 @@ class _Training:
 
     def _read_data(self, *plans: LanguagePlan) -> None:
         """Keep the data of these languages alone, since it may fill the memory."""
-        every = self.recipe.plans
-        self.data = {plan.lang: self.data.get(plan.lang) or TrainingData(plan, every) for plan in plans}
+        pivot = self.recipe.plans.get(self.recipe.pivot)
+        self.data = {plan.lang: self.data.get(plan.lang) or TrainingData(plan, pivot) for plan in plans}
 
     def _stage(self, plan: LanguagePlan, name: str) -> tuple[Stage, dict[str, StageRecord]]:
         """Return a language's stage, and the records of those before it; RecipeError if one is not done."""

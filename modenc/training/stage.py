@@ -232,8 +232,7 @@ def modules_needed(plan: LanguagePlan, name: str) -> list[tuple[str, str]]:
     if name == "sentence_encoding" or (with_start and name == "language_adaptation"):
         needed.append((plan.sentence_encoding.start, "se/"))
     if learns and plan.alignment.partners == "pivot":
-        warmup = plan.emma_x.warmup_languages if plan.alignment.objective == "emma_x" else ()
-        needed += [(plan.pivot, ""), *((lang, "") for lang in warmup)]
+        needed.append((plan.pivot, ""))
     if name == "alignment" and learns and plan.alignment.start != FRESH:
         needed.append((plan.alignment.start, "cla/"))
     return needed

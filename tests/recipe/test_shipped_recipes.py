@@ -86,8 +86,7 @@ def test_objectives_share_data_and_translations_seen_and_differ_in_the_objective
         whole = path.stem.startswith("full_")
         seen = 0
         for lang, plan in recipe.plans.items():
-            spared = (path.stem, lang) == ("mod_emma_x_no_kk", "kk")
-            assert spared or (plan.data, plan.base) == (like[lang].data, like[lang].base)
+            assert (plan.data, plan.base) == (like[lang].data, like[lang].base)
             assert plan.sentence_encoding == like[lang].sentence_encoding
             if whole:
                 seen = plan.monolithic.optimizer.steps * plan.monolithic.optimizer.batch_size
@@ -98,13 +97,6 @@ def test_objectives_share_data_and_translations_seen_and_differ_in_the_objective
         assert seen == 360 * 32
     assert tried >= {f"mod_{objective}" for objective in PAPER_SECTIONS}
     assert tried >= {f"full_{objective}" for objective in PAPER_SECTIONS if objective != "vmsst_contrastive"}
-
-
-def test_kazakh_without_its_translations_reads_none():
-    recipe = load_recipe(recipes_folder() / "objectives/mod_emma_x_no_kk.toml", check_files=False)
-    data = recipe.plans["kk"].data
-    assert (data.parallel, data.cross_paraphrases) == ((), ())
-    assert recipe.plans["kk"].emma_x.warmup_languages == ("az", "ky", "ug", "uz")
 
 
 @pytest.mark.parametrize("path", PAPERS, ids=lambda path: path.stem)

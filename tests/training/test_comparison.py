@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -87,16 +86,6 @@ def test_what_is_not_a_number_is_left_out():
     vectors = dict(zip("abcd", np.array([[1, 0], [0.6, 0.8], [0.8, 0.6], [1, 0]]), strict=True))
     assert measure(held_out, lambda texts: np.array([vectors[text] for text in texts]), None) == {"sts": 100}
     assert measure(held_out, lambda texts: np.full((len(texts), 2), 0.5), None) == {}
-
-
-def test_translations_that_are_spared_are_not_read(trained):
-    plan = load_recipe(trained).plans["kk"]
-    emma_x = replace(plan.emma_x, warmup_languages=("az",))
-    spared = replace(plan, emma_x=emma_x, alignment=replace(plan.alignment, objective="emma_x"))
-    assert TrainingData(plan).held_out_translations()
-    data = TrainingData(spared)
-    assert not data.held_out_translations()
-    assert "parallel" not in vars(data)
 
 
 def test_a_finished_training_shows_the_comparison_again(copied, caplog):

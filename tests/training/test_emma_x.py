@@ -17,7 +17,6 @@ from modenc.training.objectives.emma_x import (
     GaussianRanks,
     MomentumCopy,
     VectorQueue,
-    classifier_warmup,
     ranking_info_nce,
     unit,
     update_rank_means,
@@ -191,22 +190,6 @@ def test_a_step_on_unpaired_text_is_equations_6_and_7():
         update_rank_means(means, cosines[~aside], ranks[~aside], 0.9).tolist()
     )
     torch.testing.assert_close(auxiliary.queue.vectors(), torch.cat([drawn, slow]))
-
-
-def test_the_classifier_alone_learns_from_cached_vectors():
-    auxiliary = _auxiliary()
-    left = torch.randn(40, HIDDEN)
-    right = left + 0.05 * torch.randn(40, HIDDEN)
-    warmup = classifier_warmup(auxiliary, left, right)
-    optimizer = torch.optim.Adam(auxiliary.classifier.parameters(), lr=0.02)
-    for _ in range(100):
-        loss = warmup(torch.randint(40, (16,)))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    ranks = auxiliary.log_ranks(unit(left), unit(right)).argmax(-1)
-    assert (ranks.diagonal() == 0).float().mean() > 0.9
-    assert auxiliary.means[0] > auxiliary.means[3]
 
 
 def test_means_are_plain_ones_until_momentum_forgets_faster():

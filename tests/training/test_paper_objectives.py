@@ -119,55 +119,6 @@ def test_phase_2_of_emma_x_has_a_rate_of_its_own(copies, monkeypatch, share, exp
     assert rates == {"warmup": [1e-3, 1e-2], "unpaired": [expected, 1e-2]}
 
 
-def test_emma_x_aligns_a_language_without_its_translations(trained, copies):
-    """The classifier learns from another language's; the language's own are never read."""
-    path = copies("other")
-    text = path.read_text()
-    # Azerbaijani is Kazakh under another name here: what matters is where the pairs come from.
-    for kind in ("mono.{}.txt", "pairs.{}.tsv", "sts.{}.tsv", "parallel.{}.tsv"):
-        source = path.parent / "data" / kind.format("kk")
-        target = path.parent / "data" / kind.format("az")
-        target.write_text(source.read_text().replace("en\tkk", "en\taz"))
-    (path.parent / "data/parallel.kk.tsv").unlink()
-    path.write_text(text + "data.parallel = []\ndata.cross_paraphrases = []\n[languages.az]\n")
-    overrides = [
-        "data.check_script=false",
-        "languages.az.alignment.objective=contrastive",
-        "languages.kk.alignment.objective=emma_x",
-        'emma_x.warmup_languages=["az"]',
-        *SMALL,
-    ]
-    recipe = load_recipe(path, overrides)
-    # Named after Kazakh, and trained before it.
-    assert list(recipe.plans) == ["en", "az", "kk"]
-    train(recipe)
-    hub = Hub.open(path.parent / "hub")
-    card = hub.card("kk")
-    assert [entry["source"] for entry in card.data if entry["role"] == "parallel"] == ["parallel.az.tsv"]
-    # The comparison leaves them out, too.
-    assert "retrieval" not in card.stages["alignment"]["metrics"]["dev_after"]
-    phases = card.stages["alignment"]["metrics"]["phases"]
-    assert {name: metrics["steps"] for name, metrics in phases.items()} == {"warmup": 4, "unpaired": 4}
-    assert verify_hub(hub) == []
-
-
-def test_warmup_languages_wait_for_no_one_who_waits_for_them(trained):
-    circle = [
-        'languages.az.emma_x.warmup_languages=["kk"]',
-        'languages.kk.emma_x.warmup_languages=["az"]',
-        "alignment.objective=emma_x",
-    ]
-    with pytest.raises(RecipeError, match="az and kk wait for each other"):
-        load_recipe(trained, [*circle, *SMALL], check_files=False)
-
-
-@pytest.mark.parametrize("wrong", ["en", "fr"])
-def test_emma_x_warms_up_on_other_languages_of_the_recipe(trained, wrong):
-    message = rf"emma_x.warmup_languages: expected other languages of the recipe .*found {wrong}"
-    with pytest.raises(RecipeError, match=message):
-        load_recipe(trained, [f'emma_x.warmup_languages=["{wrong}"]'])
-
-
 def test_what_an_objective_cannot_do_is_said(trained):
     with pytest.raises(RecipeError, match=r"keep_weight: with objective = 'musr' expected 0\.0; found 1\.0"):
         load_recipe(trained, ["alignment.objective=musr"])

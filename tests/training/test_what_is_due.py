@@ -37,7 +37,7 @@ def marks(path, *overrides):
     return {
         (lang, stage.name): stage.fingerprint
         for lang, plan in recipe.plans.items()
-        for stage in iterate_stages(plan, base, hub, TrainingData(plan, recipe.plans))
+        for stage in iterate_stages(plan, base, hub, TrainingData(plan, recipe.plans[recipe.pivot]))
     }
 
 

@@ -31,7 +31,7 @@ bfloat16's cosines would be wrong in the first digit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -256,19 +256,6 @@ class EmmaXWarmup(TranslationLoss):
             scores = own @ other.T / self.auxiliary.options.temperature
             contrast = ranking_loss(mask_duplicates(scores, rows), symmetric=False)
             return contrast + self.auxiliary.warmup_loss(own.detach(), other.detach())
-
-
-def classifier_warmup(auxiliary: EmmaXAuxiliary, left: Tensor, right: Tensor) -> Callable[[Tensor], Tensor]:
-    """Make the classifier's loss of phase 1, a function of rows [batch] of other languages' translations.
-
-    ``left`` and ``right`` are unit vectors [rows, hidden] of both sides, row for row.
-    """
-
-    def loss(rows: Tensor) -> Tensor:
-        device = auxiliary.means.device
-        return auxiliary.warmup_loss(*(unit(side[rows]).to(device) for side in (left, right)))
-
-    return loss
 
 
 class EmmaXLoss(TranslationLoss):
