@@ -128,7 +128,7 @@ class Stored:
                 ) from error
             for name in SYSTEMS[1:]:
                 if (results / suite / name / "results.json").is_file():
-                    found[name] = load_results(results / suite / name)
+                    found[name] = _of_its_languages(load_results(results / suite / name))
                     _check_alike(f"{suite}/{name}", found[name], f"{suite}/base", found["base"], _OF_A_SUITE)
             for name, run in found.items():
                 if name not in systems:
@@ -172,8 +172,18 @@ _OF_A_HUB = ("base", "modules")
 _OF_LANGUAGES = ("modules", "bytes")
 
 
+def _of_its_languages(run: SystemResults) -> SystemResults:
+    """Describe only the modules that a suite measured; others of the hub may have been trained again since."""
+    measured = {code for result in run.results for code in result.languages}
+    system = dict(run.about["system"])
+    for key in _OF_LANGUAGES:
+        if key in system:
+            system[key] = {code: value for code, value in system[key].items() if code in measured}
+    return replace(run, about={**run.about, "system": system})
+
+
 def _together(first: SystemResults, second: SystemResults) -> dict[str, Any]:
-    """Describe a system measured on two suites; the hub may have got more languages between them."""
+    """Describe a system measured on two suites of different languages."""
     ours, theirs = first.about["system"], second.about["system"]
     return {**ours, **{key: {**ours[key], **theirs[key]} for key in _OF_LANGUAGES if key in ours}}
 
