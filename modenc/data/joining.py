@@ -6,7 +6,7 @@ Sources are resolved (``resolve_source``) and without a limit; relative paths st
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -32,52 +32,28 @@ def joined_by_line(source: Source) -> bool:
 
 
 def grouped_rows(source: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
-    """Read pairs of rows of the same group, with ``roles``; see :class:`GroupPairing`.
+    """Read pairs of rows with the same value in the column ``source.group``, with ``roles``, in their order.
+
+    The last of an odd number is left out, and so are rows without a value in the column or in a role.
 
     Raises:
         DataError: the source cannot be read, or no group has two rows.
     """
-    pairing = GroupPairing(source.group, roles)
+    unpaired: dict[str, Row] = {}
+    rows = pairs = 0
     for row in read_resolved_rows(source, root, (*roles, source.group)):
-        if (first := pairing.add(row)) is not None:
-            yield first, row
-    if not pairing.pairs:
-        raise DataError(f"{describe_source(source)}: {pairing.error()}")
-
-
-@dataclass
-class GroupPairing:
-    """Pairs of rows with the same value in a column, in their order.
-
-    The last of an odd number is left out, and so are rows without a value in the column or in one of
-    ``roles``.
-    """
-
-    column: str
-    roles: tuple[str, ...]
-    rows: int = 0
-    """Number of rows added."""
-    pairs: int = 0
-    """Number of pairs."""
-    _unpaired: dict[str, Row] = field(default_factory=dict)
-
-    def add(self, row: Row) -> Row | None:
-        """Return the earlier row that ``row`` makes a pair with; ``None`` if there is none yet."""
-        self.rows += 1
-        if not all(row.get(name) for name in (self.column, *self.roles)):
-            return None
-        first = self._unpaired.pop(row[self.column], None)
-        if first is None:
-            self._unpaired[row[self.column]] = row
-        else:
-            self.pairs += 1
-        return first
-
-    def error(self) -> str:
-        """Return the message that no two rows made a pair."""
-        return (
-            f"expected rows with the same {self.column!r}, found none among {self.rows:,}; name the column "
-            "that rows of one meaning share with group = ..."
+        rows += 1
+        if all(row.get(name) for name in (source.group, *roles)):
+            first = unpaired.pop(row[source.group], None)
+            if first is None:
+                unpaired[row[source.group]] = row
+            else:
+                pairs += 1
+                yield first, row
+    if not pairs:
+        raise DataError(
+            f"{describe_source(source)}: expected rows with the same {source.group!r}, found none among "
+            f"{rows:,}; name the column that rows of one meaning share with group = ..."
         )
 
 

@@ -1,4 +1,4 @@
-"""Issues of a recipe: errors, warnings and notes, each with the place it is at."""
+"""Issues of a recipe: errors and warnings, each with the place it is at."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from modenc.suggest import closest_match
 
 Place = tuple[str | int, ...]
 """Place of a value: keys and list positions, as in ``("data", "text", 0, "path")``."""
-Level = Literal["error", "warning", "note"]
+Level = Literal["error", "warning"]
 
 _MOST_PRINTED = 100
 
 
 @dataclass(frozen=True)
 class Issue:
-    """An error, a warning or a note about the value at ``path``."""
+    """An error or a warning about the value at ``path``."""
 
     path: Place
     message: str
     depends_on: tuple[Place, ...] = ()
     """Other values that it follows from; while one of them has an error, this issue is not reported."""
     level: Level = "error"
-    """A warning is probably an error; a note is worth knowing."""
+    """A warning is probably an error."""
     meant: Place | None = None
     """For an unknown key, the known key that was probably meant."""
 

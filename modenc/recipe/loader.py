@@ -121,29 +121,27 @@ def load_recipe(
         given = listed_codes(plans if languages is None else languages)
         chosen = [find_code(code) or code for code in given]
         if check_files:
-            _check_files(found, plans, chosen, chosen, header.hubs())
-        warnings, notes = _without_errors(header.name, found, own)
+            _check_files(found, plans, chosen, header.hubs())
+        warnings = _without_errors(header.name, found, own)
         recipe = _recipe(file, header, tables, plans)
         checked = frozenset(chosen if check_files else ())
-        return replace(recipe, warnings=warnings, notes=notes, checked=checked, tables=own)
+        return replace(recipe, warnings=warnings, checked=checked, tables=own)
     except RecursionError as error:
         raise RecipeError(f"{path}: expected a recipe, found tables nested too deeply to be one") from error
 
 
-def check_recipe(recipe: Recipe, languages: Collection[str], *, need_others: bool = True) -> None:
+def check_recipe(recipe: Recipe, languages: Collection[str]) -> None:
     """Check the files of some of a recipe's languages as :func:`load_recipe` does, and log all warnings.
 
-    Files that were looked into when the recipe was loaded are not read again. Without ``need_others``, other
-    languages of the recipe that these build on need not be in the hub.
+    Files that were looked into when the recipe was loaded are not read again.
 
     Raises:
         RecipeIssues: all errors.
     """
     hubs = [recipe.hub, *([recipe.start_from] if recipe.start_from else [])]
     found: list[LocatedIssue] = []
-    trained = languages if need_others else recipe.plans
-    _check_files(found, recipe.plans, languages, trained, hubs, recipe.checked)
-    warnings, _ = _without_errors(recipe.name, found, recipe.tables)
+    _check_files(found, recipe.plans, languages, hubs, recipe.checked)
+    warnings = _without_errors(recipe.name, found, recipe.tables)
     for line in dict.fromkeys((*recipe.warnings, *warnings)):
         logger.warning("warning: %s", line)
 
@@ -152,12 +150,11 @@ def _check_files(
     found: list[LocatedIssue],
     plans: Mapping[str, LanguagePlan],
     chosen: Collection[str],
-    trained: Collection[str],
     hubs: Sequence[Path],
     inspected: Collection[str] = (),
 ) -> None:
     """Add issues of the ``chosen`` languages' files, and of what is in them if not ``inspected`` before."""
-    add_issues(found, _missing(plans, chosen, trained, hubs))
+    add_issues(found, _missing(plans, chosen, hubs))
     new = {lang: plans[lang] for lang in chosen if lang in plans and lang not in inspected}
     for model in {plan.base.model for plan in new.values()}:
         add_issues(found, ((None, issue) for issue in missing_base(model)))
@@ -167,14 +164,13 @@ def _check_files(
 
 def _without_errors(
     name: str, found: Sequence[LocatedIssue], tables: Mapping[str, LanguageTable]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the lines of warnings and of notes; RecipeIssues if there are errors."""
-    errors, warnings, notes = (
-        tuple(issue_lines(found, level, tables)) for level in ("error", "warning", "note")
-    )
+) -> tuple[str, ...]:
+    """Return the lines of warnings; RecipeIssues if there are errors."""
+    errors = tuple(issue_lines(found, "error", tables))
+    warnings = tuple(issue_lines(found, "warning", tables))
     if errors:
         raise RecipeIssues(name, errors, warnings)
-    return warnings, notes
+    return warnings
 
 
 def default_section(name: str) -> Any:
@@ -326,14 +322,14 @@ def _as_pivot(plan: LanguagePlan, own: LanguageTable, issues: list[Issue]) -> La
 
 
 def _missing(
-    plans: Mapping[str, LanguagePlan], chosen: Iterable[str], trained: Collection[str], hubs: Sequence[Path]
+    plans: Mapping[str, LanguagePlan], chosen: Collection[str], hubs: Sequence[Path]
 ) -> Iterator[LocatedIssue]:
     for lang in chosen:
         if lang not in plans:
             yield None, Issue(("languages",), unknown_language(lang, plans))
             continue
         yield from ((lang, issue) for issue in missing_files(plans[lang]))
-        yield from ((lang, issue) for issue in missing_modules(plans[lang], plans, trained, hubs))
+        yield from ((lang, issue) for issue in missing_modules(plans[lang], plans, chosen, hubs))
 
 
 def _training_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, LanguagePlan]:

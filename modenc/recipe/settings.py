@@ -472,8 +472,6 @@ class Recipe:
     """A line for each source that ``data.licenses`` does not allow."""
     warnings: tuple[str, ...] = ()
     """A line for each probable mistake in the files, if they were inspected."""
-    notes: tuple[str, ...] = ()
-    """A line for each other finding in the files."""
     checked: frozenset[str] = frozenset()
     """Languages whose files were inspected."""
     tables: Mapping[str, LanguageTable] = field(default_factory=dict, repr=False)
