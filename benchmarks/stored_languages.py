@@ -177,7 +177,7 @@ def _of_its_languages(run: SystemResults) -> SystemResults:
     measured = {code for result in run.results for code in result.languages}
     system = dict(run.about["system"])
     for key in _OF_LANGUAGES:
-        if key in system:
+        if isinstance(system.get(key), dict):
             system[key] = {code: value for code, value in system[key].items() if code in measured}
     return replace(run, about={**run.about, "system": system})
 

@@ -18,6 +18,7 @@ from modenc.data.formats import Row
 from modenc.data.joining import ROW_CONDITIONS, both_sources, joined_by_line
 from modenc.data.kinds import TEXT, DataKind
 from modenc.data.sources import (
+    ResolvedSource,
     Source,
     check_scores,
     describe_source,
@@ -136,7 +137,9 @@ def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
             yield lang, Issue(path, message, level="warning" if kind.dev or not dropped else "error")
 
 
-def _inspect_files(path: Place, kind: DataKind[Any], source: Source, plan: LanguagePlan) -> Iterator[Issue]:
+def _inspect_files(
+    path: Place, kind: DataKind[Any], source: ResolvedSource, plan: LanguagePlan
+) -> Iterator[Issue]:
     """Inspect the file of a resolved source, or its two files."""
     joined = kind.joins(source)
     by_line = joined and joined_by_line(source)
