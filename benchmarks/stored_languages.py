@@ -173,7 +173,7 @@ _OF_LANGUAGES = ("modules", "bytes")
 
 
 def _of_its_languages(run: SystemResults) -> SystemResults:
-    """Describe only the modules that a suite measured; others of the hub may have been trained again since."""
+    """Describe only the modules that a suite measured; others of the hub may be newer."""
     measured = {code for result in run.results for code in result.languages}
     system = dict(run.about["system"])
     for key in _OF_LANGUAGES:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import re
+import textwrap
 import tomllib
 from collections.abc import Iterator
+from dataclasses import is_dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import mkdocs_gen_files
 
 from modenc.cli.main import COMMANDS, build_parser
-from modenc.cli.recipe import explanations, source_keys
+from modenc.recipe.loader import RecipeHeader
+from modenc.recipe.settings import SECTIONS, Source
 
 ROOT = Path(__file__).resolve().parents[1]
 DEFAULTS = ROOT / "recipes" / "_defaults.toml"
@@ -42,8 +48,40 @@ def recipe_reference() -> Iterator[str]:
         "\n## Sources\n\nAn entry of `data.text`, `data.parallel` and the other lists is a path, or a table "
         "with these keys.\n\n| key | meaning |\n|---|---|"
     )
-    for key, text in source_keys().items():
+    for key, text in _field_texts(Source).items():
         yield f"| `{key}` | {_plain(text)} |"
+
+
+def explanations() -> dict[tuple[str, ...], str]:
+    """Place of a key or table → its explanation in the settings classes."""
+    texts: dict[tuple[str, ...], str] = {}
+    _collect(RecipeHeader, (), texts)
+    for name, section in SECTIONS.items():
+        _collect(section, (name,), texts)
+    return texts
+
+
+def _collect(cls: type, place: tuple[str, ...], texts: dict[tuple[str, ...], str]) -> None:
+    texts[place] = (inspect.getdoc(cls) or "").split("\n\n")[0]
+    texts |= {(*place, name): text for name, text in _field_texts(cls).items()}
+    for name, hint in get_type_hints(cls).items():
+        if is_dataclass(hint) and isinstance(hint, type):
+            _collect(hint, (*place, name), texts)
+
+
+def _field_texts(cls: type) -> dict[str, str]:
+    """Return field name → docstring of the field, those of a class above first."""
+    texts = _field_texts(cls.__base__) if cls.__base__ and is_dataclass(cls.__base__) else {}
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    for statement, below in pairwise(definition.body if isinstance(definition, ast.ClassDef) else ()):
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and isinstance(below, ast.Expr)
+            and isinstance(below.value, ast.Constant)
+        ):
+            texts[statement.target.id] = str(below.value.value)
+    return texts
 
 
 def _reasons() -> dict[tuple[str, ...], str]:
@@ -64,7 +102,7 @@ def _reasons() -> dict[tuple[str, ...], str]:
 
 
 def _plain(text: str) -> str:
-    one_line = _ROLE.sub(r"`\1`", " ".join(text.split()))
+    one_line = _ROLE.sub(r"`\1`", " ".join(text.replace("``", "`").split()))
     return one_line.replace("|", "\\|").replace("{", "&#123;")
 
 

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import ast
-import inspect
 import re
 import sys
-import textwrap
-import tomllib
 from collections.abc import Sequence
-from dataclasses import is_dataclass
-from functools import cache
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import add_command, add_noun, add_option, add_shared, write
 from modenc.errors import OptionError, RecipeError
 
 if TYPE_CHECKING:
-    from modenc.recipe.issues import Place
     from modenc.recipe.settings import LanguagePlan
 
 _SHIPPED_HUB = re.compile(rb'^path = "(adapters_hub/[^"{]*)"$', re.MULTILINE)
@@ -36,7 +29,6 @@ def add_commands(commands: Any) -> None:
 
     parser = add_command(verbs, "show", run_show)
     add_recipe(parser)
-    add_option(parser, "--explain", None, "print a comment above each key that explains it")
 
     parser = add_command(verbs, "copy", run_copy)
     parser.add_argument("recipe", metavar="RECIPE", help="name of a shipped recipe, or a TOML file")
@@ -101,78 +93,11 @@ def run_show(args: argparse.Namespace) -> None:
 
     Examples:
         modenc recipe show eighteen
-        modenc recipe show eighteen --explain
         modenc recipe show eighteen alignment.keep_weight=0.1 > mine.toml
     """
     from modenc.recipe.loader import load_recipe
 
-    text = load_recipe(args.recipe, args.overrides, check_files=False).text
-    sys.stdout.write(_explained(text) if args.explain else text)
-
-
-def _explained(text: str) -> str:
-    from modenc.recipe.files import to_toml
-
-    sources = ["# The keys of a source, as in data.text = [{ path = ... }]:"]
-    for key, meaning in source_keys().items():
-        sources += [f"#   {key}", *(f"#       {line}" for line in meaning.splitlines())]
-    return to_toml(tomllib.loads(text), comment=explain) + "\n" + "\n".join(sources) + "\n"
-
-
-def explain(place: Place) -> str | None:
-    """Return the explanation of the key or table at a place of a recipe; None if there is none.
-
-    A section in a language's table has the explanation of the recipe's section.
-    """
-    return explanations().get(place[2:] if place[:1] == ("languages",) else place)
-
-
-@cache
-def explanations() -> dict[Place, str]:
-    """Return place of a key or table → explanation, in lines short enough for a comment."""
-    from modenc.recipe.loader import RecipeHeader
-    from modenc.recipe.settings import SECTIONS
-
-    texts: dict[Place, str] = {}
-    _collect(RecipeHeader, (), texts)
-    for name, section in SECTIONS.items():
-        _collect(section, (name,), texts)
-    return {place: _wrapped(text) for place, text in texts.items()}
-
-
-def source_keys() -> dict[str, str]:
-    """Return key of a source (an entry of ``data.text`` and other lists) → explanation."""
-    from modenc.recipe.settings import Source
-
-    return {name: _wrapped(text) for name, text in _field_texts(Source).items()}
-
-
-def _collect(cls: type, place: Place, texts: dict[Place, str]) -> None:
-    texts[place] = (inspect.getdoc(cls) or "").split("\n\n")[0]
-    texts |= {(*place, name): text for name, text in _field_texts(cls).items()}
-    for name, hint in get_type_hints(cls).items():
-        if is_dataclass(hint) and isinstance(hint, type):
-            _collect(hint, (*place, name), texts)
-
-
-def _field_texts(cls: type) -> dict[str, str]:
-    """Return field name → docstring of the field, those of a class above first."""
-    texts = _field_texts(cls.__base__) if cls.__base__ and is_dataclass(cls.__base__) else {}
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
-    for statement, below in pairwise(definition.body if isinstance(definition, ast.ClassDef) else ()):
-        if (
-            isinstance(statement, ast.AnnAssign)
-            and isinstance(statement.target, ast.Name)
-            and isinstance(below, ast.Expr)
-            and isinstance(below.value, ast.Constant)
-        ):
-            texts[statement.target.id] = str(below.value.value)
-    return texts
-
-
-def _wrapped(text: str) -> str:
-    plain = " ".join(text.replace("``", "`").split())
-    return "\n".join(textwrap.wrap(plain, 100, break_on_hyphens=False))
+    sys.stdout.write(load_recipe(args.recipe, args.overrides, check_files=False).text)
 
 
 def run_copy(args: argparse.Namespace) -> None:

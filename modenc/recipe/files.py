@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from modenc.errors import RecipeError
 from modenc.languages import find_code
-from modenc.recipe.issues import Issue, Place, shortened
+from modenc.recipe.issues import Issue, shortened
 from modenc.suggest import closest_match
 
 DEFAULTS_FILE = "_defaults.toml"
@@ -158,57 +158,7 @@ def _without(own: Any, upper: dict[str, Any]) -> Any:
     }
 
 
-Comment = Callable[[Place], str | None]
-"""Makes the comment on the key at a path; None for no comment."""
-
-
-def to_toml(tables: dict[str, Any], order: Sequence[str] = (), comment: Comment = lambda _: None) -> str:
-    """Write tables as ``tomllib`` returns them as TOML; the keys in ``order`` come first.
-
-    ``comment`` makes the lines above a key or a table.
-    """
+def to_toml(tables: dict[str, Any], order: Sequence[str] = ()) -> str:
+    """Write tables as ``tomllib`` returns them as TOML; the keys in ``order`` come first."""
     keys = [key for key in order if key in tables] + [key for key in tables if key not in order]
-    lines = list(_table_lines({key: tables[key] for key in keys}, (), comment))
-    return "\n".join(lines).strip() + "\n"
-
-
-def _table_lines(table: dict[str, Any], path: Place, comment: Comment) -> Iterator[str]:
-    """Yield a table's plain keys, then its sub-tables, as TOML's grammar requires."""
-    plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
-    below = {key: value for key, value in table.items() if isinstance(value, dict)}
-    if path and (plain or not below):
-        yield ""
-        yield from _comment_lines(comment(path))
-        yield f"[{'.'.join(_key(str(key)) for key in path)}]"
-    for key, value in plain.items():
-        yield from _comment_lines(comment((*path, key)))
-        yield f"{_key(key)} = {_list(value) if isinstance(value, list) else _value(value)}"
-    for key, value in below.items():
-        yield from _table_lines(value, (*path, key), comment)
-
-
-def _comment_lines(text: str | None) -> Iterator[str]:
-    for line in (text or "").splitlines():
-        yield f"# {line}".rstrip()
-
-
-def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _value(key)
-
-
-def _list(values: list[Any]) -> str:
-    if not any(isinstance(value, dict) for value in values):
-        return _value(values)
-    return "\n".join(["[", *(f"    {_value(value)}," for value in values), "]"])
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(_value(item) for item in value)}]"
-    if isinstance(value, dict):
-        inside = ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items())
-        return f"{{ {inside} }}" if inside else "{}"
-    if isinstance(value, float):
-        return repr(value)
-    # JSON strings are TOML's basic strings, except that TOML requires DEL to be escaped.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return tomli_w.dumps({key: tables[key] for key in keys})

@@ -21,7 +21,7 @@ def sides(tmp_path):
 
 @pytest.fixture
 def words(sides, tiny_hub):
-    """The command line without --threshold and --dev."""
+    """The command line without --threshold."""
     texts = [word for lang in ("kk", "en") for word in ("-i", str(sides / f"{lang}.txt"), "--lang", lang)]
     return ["mine", "--hub", str(tiny_hub.path), *texts, "-o", str(sides / "pairs.tsv")]
 
@@ -31,22 +31,10 @@ def test_it_writes_what_python_finds(words, sides, tiny_hub, capsys):
     summary = json.loads(capsys.readouterr().out)
     found = mine(sentences("kk")[:60], sentences("en")[:60], tiny_hub.path, ("kk", "en"), threshold=0)
     rows = [line.split("\t") for line in (sides / "pairs.tsv").read_text(encoding="utf-8").splitlines()]
-    assert rows == [["kk", "en", "score"], *([*pair[:2], f"{pair.score:.4f}"] for pair in found.pairs)]
+    assert rows == [["kk", "en", "score"], *([*pair[:2], f"{pair.score:.4f}"] for pair in found)]
     assert len(rows) > 3
-    assert (summary["pairs"], summary["dev"]) == (len(rows) - 1, None)
+    assert summary["pairs"] == len(rows) - 1
     assert sorted(path.name for path in sides.iterdir()) == ["en.txt", "kk.txt", "pairs.tsv"]
-
-
-def test_dev_pairs_choose_the_threshold(words, sides, tiny_hub, capsys, caplog):
-    found = mine(sentences("kk")[:60], sentences("en")[:60], tiny_hub.path, ("kk", "en"), threshold=0)
-    lines = [f"{pair.left}\t{pair.right}" for pair in found.pairs[:2]] + [f"{found.pairs[2].left}\t"]
-    (sides / "dev.tsv").write_text("\n".join(["kk\ten", *lines]) + "\n", encoding="utf-8")
-    with caplog.at_level("INFO"):
-        assert main([*words, "--dev", str(sides / "dev.tsv"), "--json"]) == 0
-    summary = json.loads(capsys.readouterr().out)
-    assert summary["dev"]["threshold"] == summary["threshold"]
-    assert (summary["dev"]["f1"], summary["pairs"]) == (100, 2)
-    assert f"threshold {summary['threshold']:.4f}: F1 {summary['dev']['f1']:.1f}" in caplog.text
 
 
 def test_columns_of_one_table(sides, tiny_hub, capsys):
@@ -69,21 +57,22 @@ def test_columns_of_one_table(sides, tiny_hub, capsys):
         ({"-o": ["pairs.npy"]}, r"pairs.npy: expected a name ending in .tsv"),
         ({"-o": ["none/pairs.tsv"]}, r"none: no such folder"),
         ({"--column": ["a", "b", "c"]}, r"--column: expected one, or one for each --input, found 3"),
-        ({"--dev": ["dev.tsv"]}, r"dev.tsv, row 1: expected a column 'en' of text"),
     ],
 )
 def test_wrong_words_say_what_was_expected(sides, tiny_hub, capsys, changes, message, monkeypatch):
     monkeypatch.chdir(sides)
-    (sides / "dev.tsv").write_text("kk\tde\na\tb\n")
-    given = {"-i": ["kk.txt", "en.txt"], "--lang": ["kk", "en"], "-o": ["pairs.tsv"]} | changes
-    if "--dev" not in changes:
-        given["--threshold"] = ["1"]
+    given = {
+        "-i": ["kk.txt", "en.txt"],
+        "--lang": ["kk", "en"],
+        "-o": ["pairs.tsv"],
+        "--threshold": ["1"],
+    } | changes
     words = [word for name, values in given.items() for value in values for word in (name, value)]
     assert main(["mine", "--hub", str(tiny_hub.path), *words]) == 2
     assert re.search(message, capsys.readouterr().err)
 
 
-def test_a_threshold_or_dev_pairs_are_needed(words, capsys):
+def test_a_threshold_is_needed(words, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(words)
-    assert "one of the arguments --threshold --dev is required" in capsys.readouterr().err
+    assert "the following arguments are required: --threshold" in capsys.readouterr().err

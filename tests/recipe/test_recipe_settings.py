@@ -1,4 +1,4 @@
-"""Settings, defaults, ranges and explanations agree."""
+"""Settings, defaults and ranges agree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Annotated, Any, get_origin, get_type_hints
 
 import pytest
 
-from modenc.cli.recipe import explain, explanations, source_keys
 from modenc.ranges import Range
 from modenc.recipe.files import DEFAULTS_FILE, recipes_folder
 from modenc.recipe.settings import SECTIONS, Source
@@ -69,18 +68,6 @@ def test_every_number_has_its_range():
 )
 def test_ranges_say_what_is_expected(issues_of, sound, setting, issue):
     assert issues_of(sound, setting) == (f"{setting.partition('=')[0]}: {issue}",)
-
-
-def test_every_setting_is_explained():
-    unexplained = [place for place in all_settings() if place not in explanations()]
-    assert unexplained == []
-    assert set(source_keys()) == set(get_type_hints(Source))
-
-
-def test_a_languages_own_setting_is_explained_like_the_sections():
-    assert explain(("languages", "kk", "alignment", "scale")) == explain(("alignment", "scale"))
-    assert "`" in (explain(("vocabulary", "method")) or "")
-    assert "``" not in (explain(("vocabulary", "method")) or "")
 
 
 def _leaves(table: dict[str, Any], place: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

@@ -43,6 +43,5 @@ def test_toml_text_reads_back_as_the_same_tables():
     assert tomllib.loads(to_toml(tables)) == tables
 
 
-def test_toml_text_puts_keys_in_order_and_comments_above():
-    text = to_toml({"b": {"x": 1}, "a": 2, "c": 3}, ["c", "a"], {("b",): "about b", ("b", "x"): "1\n2"}.get)
-    assert text == "c = 3\na = 2\n\n# about b\n[b]\n# 1\n# 2\nx = 1\n"
+def test_toml_text_puts_keys_in_order():
+    assert to_toml({"b": {"x": 1}, "a": 2, "c": 3}, ["c", "a"]) == "c = 3\na = 2\n\n[b]\nx = 1\n"

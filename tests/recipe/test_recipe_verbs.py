@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -88,16 +87,6 @@ def test_show_prints_a_recipe_that_is_the_same(capsys, tmp_path: Path):
     path.write_text(capsys.readouterr().out, encoding="utf-8")
     plans = load_recipe(path, check_files=False).plans
     assert plans == load_recipe("german_korean", ["alignment.keep_weight=0.5"], check_files=False).plans
-
-
-def test_show_explain_adds_nothing_but_comments(capsys):
-    main(["recipe", "show", "german_korean"])
-    plain = capsys.readouterr().out
-    assert main(["recipe", "show", "german_korean", "--explain"]) == 0
-    explained = capsys.readouterr().out
-    assert tomllib.loads(explained) == tomllib.loads(plain)
-    assert "# Number of pieces, special tokens included.\nsize = " in explained
-    assert "#   where_not\n" in explained
 
 
 def test_lists_and_checks_as_json(capsys):
