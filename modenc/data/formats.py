@@ -11,7 +11,6 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -37,32 +36,29 @@ COMPRESSIONS = (".gz", ".zst")
 # Characters of a header in messages.
 _MOST_SHOWN = 1000
 
-Columns = Collection[str] | None
-"""Names of the columns to read; None: all."""
 
-
-def read_file(path: Path, columns: Columns = None, may_lack: Collection[str] = ()) -> Iterator[Row]:
+def read_file(path: Path, columns: Collection[str] | None = None) -> Iterator[Row]:
     """Read the rows of a file as a stream, each as column → value; the name's ending says the format.
 
     A text file has one column, ``text``, and a row for each line, also for empty ones. TSV is read literally
     (no quotes), CSV with quotes; both start with a header line. Nested values in JSON and Parquet become
     dotted columns: ``translation.en``, ``set.0``. A blank line is a row with an empty text where a table has
-    one column; JSONL and wider tables may have blank lines only at their end.
+    one column; in JSONL and wider tables it is no row.
 
     Args:
         path: the file.
-        columns: columns to read, by default all. Of others a row may have the name alone, with an empty
-            :class:`NonText`, so that their values cannot be at fault. Each row has to be checked for them.
-        may_lack: further columns to read, if the file has them.
+        columns: columns of Parquet to read, where they are there, by default all. Of others a row has the
+            name alone, with an empty :class:`NonText`. Other formats are read whole.
 
     Raises:
-        DataError: the file is missing, of an unknown format, damaged or not UTF-8; a line is blank or two
-            columns have one name; or the file has no rows, and its header or schema lacks a column.
+        DataError: the file is missing, of an unknown format, damaged or not UTF-8, or two columns have one
+            name.
     """
     if not path.is_file():
         raise DataError(_missing_file(path))
-    wanted = None if columns is None else [*columns, *may_lack]
-    return FORMATS[file_format(path)](path, columns or (), wanted)
+    if (ending := file_format(path)) == ".parquet":
+        return _read_parquet(path, columns)
+    return FORMATS[ending](path)
 
 
 def file_format(path: Path) -> str:
@@ -83,29 +79,20 @@ def file_format(path: Path) -> str:
     return ending
 
 
-def flatten(record: dict[str, Any], columns: Columns = None) -> Row:
+def flatten(record: dict[str, Any]) -> Row:
     """Convert a record's values to strings; dicts and lists become dotted columns, null ``""``.
 
-    Bytes are read as UTF-8, and left out if they are something else. Of values that hold none of ``columns``
-    only the names are kept.
+    Bytes are read as UTF-8, and left out if they are something else.
 
     Raises:
         DataError: the names of two columns are the same, or values are nested too deeply.
     """
     row: Row = {}
-    if columns is not None:
-        inside = _inside(columns)
-        record = {name: value if name in inside else None for name, value in record.items()}
     try:
         _flatten_into(row, record.items(), "")
     except RecursionError as error:
         raise DataError("nested too deeply to be columns; flatten it") from error
     return row
-
-
-def _inside(columns: Collection[str]) -> set[str]:
-    """Return the names of values that columns may be in: ``a``, ``a.b`` and ``a.b.c`` for ``a.b.c``."""
-    return {name for column in columns for name in accumulate(column.split("."), "{}.{}".format)}
 
 
 def _flatten_into(row: Row, values: Iterable[tuple[object, Any]], prefix: str) -> None:
@@ -176,13 +163,6 @@ def _missing_column(place: str, column: str, names: Collection[str], option: str
         hint = "name the column of the texts" + (f" with {option}" if option else "")
     found = ", ".join(names)[:_MOST_SHOWN] or "none"
     return f"{place}: expected a column {column!r} of text in UTF-8, found {found}; {hint}"
-
-
-def _check_empty(path: Path, names: Collection[str], needed: Collection[str]) -> None:
-    """Check that a file without rows has the columns by name; where it has rows, each is checked."""
-    for column in needed:
-        if _inside([column]).isdisjoint(names):
-            raise DataError(_missing_column(str(path), column, names))
 
 
 def _open(path: Path) -> BinaryIO:
@@ -258,40 +238,21 @@ def _lines(path: Path, *, quoted: bool = False) -> Iterator[tuple[int, str]]:
             ) from error
 
 
-def _without_blank_end(
-    path: Path, lines: Iterable[tuple[int, list[str]]], expected: str
-) -> Iterator[tuple[int, list[str]]]:
-    """Leave out blank lines at the end; in the middle it cannot be known whether they are rows."""
-    blank = 0
-    for number, fields in lines:
-        if len(fields) == 1 and not fields[0].strip():
-            blank = blank or number
-        elif blank:
-            raise DataError(
-                f"{path}, line {blank}: expected {expected}, found a blank line; remove or fix it"
-            )
-        else:
-            yield number, fields
-
-
-def _read_text(path: Path, needed: Collection[str], wanted: Columns) -> Iterator[Row]:
-    line = None
+def _read_text(path: Path) -> Iterator[Row]:
     for _, line in _lines(path):
         yield {"text": line}
-    if line is None:
-        _check_empty(path, ["text"], needed)
 
 
 _TSV_FIELDS = "tabs and line ends inside a field are not allowed in TSV"
 _CSV_FIELDS = "a field with commas or line ends has to be in quotes in CSV"
 
 
-def _read_tsv(path: Path, needed: Collection[str], wanted: Columns) -> Iterator[Row]:
-    return _table(path, ((number, line.split("\t")) for number, line in _lines(path)), needed, _TSV_FIELDS)
+def _read_tsv(path: Path) -> Iterator[Row]:
+    return _table(path, ((number, line.split("\t")) for number, line in _lines(path)), _TSV_FIELDS)
 
 
-def _read_csv(path: Path, needed: Collection[str], wanted: Columns) -> Iterator[Row]:
-    return _table(path, _csv_lines(path), needed, _CSV_FIELDS)
+def _read_csv(path: Path) -> Iterator[Row]:
+    return _table(path, _csv_lines(path), _CSV_FIELDS)
 
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -309,25 +270,21 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise DataError(f"{path}, line {reader.line_num}: {fault}") from error
 
 
-def _table(
-    path: Path, lines: Iterator[tuple[int, list[str]]], needed: Collection[str], advice: str
-) -> Iterator[Row]:
+def _table(path: Path, lines: Iterator[tuple[int, list[str]]], advice: str) -> Iterator[Row]:
     """Make rows of the fields of numbered lines, the first of which is the header."""
     _, header = next(lines, (0, None))
     if header is None:
         raise DataError(f"{path}: expected a header line with column names, found an empty file")
     _check_names(f"{path}, line 1: ", header)
     expected = f"{len(header)} fields ({', '.join(header)[:_MOST_SHOWN]})"
-    number = 0
-    # In one column, a blank line is an empty text.
-    for number, fields in lines if len(header) == 1 else _without_blank_end(path, lines, expected):
+    for number, fields in lines:
         if len(fields) != len(header):
+            if len(fields) == 1 and not fields[0].strip():
+                continue  # a blank line
             raise DataError(
                 f"{path}, line {number}: expected {expected}, found {len(fields)}; fix the line ({advice})"
             )
         yield dict(zip(header, fields, strict=True))
-    if not number:
-        _check_empty(path, header, needed)
 
 
 def _check_names(place: str, names: Collection[str]) -> None:
@@ -336,9 +293,10 @@ def _check_names(place: str, names: Collection[str]) -> None:
         raise DataError(f"{place}{_same_name(twice)}")
 
 
-def _read_jsonl(path: Path, needed: Collection[str], wanted: Columns) -> Iterator[Row]:
-    lines = ((number, [line]) for number, line in _lines(path))
-    for number, (line,) in _without_blank_end(path, lines, "one JSON object a line"):
+def _read_jsonl(path: Path) -> Iterator[Row]:
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
         place = f"{path}, line {number}"
         try:
             record = json.loads(line)
@@ -351,12 +309,12 @@ def _read_jsonl(path: Path, needed: Collection[str], wanted: Columns) -> Iterato
                 'write each row as {"column": "value", ...}'
             )
         try:
-            yield flatten(record, wanted)
+            yield flatten(record)
         except DataError as error:
             raise DataError(f"{place}: {error}") from error
 
 
-def _read_parquet(path: Path, needed: Collection[str], wanted: Columns) -> Iterator[Row]:
+def _read_parquet(path: Path, columns: Collection[str] | None = None) -> Iterator[Row]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -368,15 +326,14 @@ def _read_parquet(path: Path, needed: Collection[str], wanted: Columns) -> Itera
             file = pq.ParquetFile(io.BytesIO(stream.read()) if compressed else stream)
             names = file.schema_arrow.names
             _check_names(f"{path}: ", names)
-            inside = set(names) if wanted is None else _inside(wanted)
-            chosen = [name for name in names if name in inside]
-            not_read: Row = {name: NonText() for name in names if name not in inside}
+            # "translation.en" may be a column of this name, or inside the column "translation".
+            wanted = names if columns is None else {*columns, *(name.partition(".")[0] for name in columns)}
+            chosen = [name for name in names if name in wanted]
+            not_read: Row = {name: NonText() for name in names if name not in wanted}
             for batch in file.iter_batches(batch_size=_PARQUET_ROWS_AT_ONCE, columns=chosen):
                 for record in pa.Table.from_batches([batch]).to_pylist():
                     number += 1
                     yield not_read | flatten(record)
-            if not number:
-                _check_empty(path, names, needed)
     except DataError as error:
         raise DataError(f"{path}, row {number}: {error}" if number else str(error)) from error
     # ArrowException is a ValueError in part; of others, such as times of nanoseconds, arrow says what to do.
@@ -384,7 +341,7 @@ def _read_parquet(path: Path, needed: Collection[str], wanted: Columns) -> Itera
         raise DataError(f"{path}: not a readable Parquet file ({error}); fetch or write it again") from error
 
 
-FORMATS: dict[str, Callable[[Path, Collection[str], Columns], Iterator[Row]]] = {
+FORMATS: dict[str, Callable[[Path], Iterator[Row]]] = {
     ".txt": _read_text,
     ".tsv": _read_tsv,
     ".csv": _read_csv,

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 from modenc.data.formats import Row
 from modenc.data.sources import (
@@ -57,11 +56,11 @@ def grouped_rows(source: Source, root: Path, roles: tuple[str, ...]) -> Iterator
         )
 
 
-def both_sources(source: ResolvedSource, root: Path) -> tuple[Source, Source]:
+def both_sources(source: ResolvedSource) -> tuple[Source, Source]:
     """Return the two files of a joined source: the language's, and the pivot's.
 
-    The pivot's is without filters on columns that it lacks. Its text is in the column of the role ``pivot``,
-    if that is named.
+    Filters choose rows of the language's. The pivot's text is in the column of the role ``pivot``, if that is
+    named.
     """
     columns = {role: name for role, name in source.columns.items() if role != "pivot"}
     own, pivot_columns = replace(source, columns=columns), dict(source.pivot_columns)
@@ -73,20 +72,9 @@ def both_sources(source: ResolvedSource, root: Path) -> tuple[Source, Source]:
         pivot_path=None,
         columns=pivot_columns,
         key=source.pivot_key,
+        **{key: {} for key in ROW_CONDITIONS},  # type: ignore[arg-type]
     )
-    if not any(getattr(source, key) for key in ROW_CONDITIONS):
-        return own, other
-    try:
-        first = next(read_raw_rows(other, root, ()), None)
-    except DataError:
-        return own, other  # the error is raised when it is read
-    if first is None:
-        return own, other
-    filters: dict[str, Any] = {
-        key: {name: to for name, to in getattr(other, key).items() if other.columns.get(name, name) in first}
-        for key in ROW_CONDITIONS
-    }
-    return own, replace(other, **filters)
+    return own, other
 
 
 def joined_rows(source: ResolvedSource, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
@@ -103,7 +91,7 @@ def joined_rows(source: ResolvedSource, root: Path, roles: tuple[str, ...]) -> I
 
 def _zip_lines(source: ResolvedSource, root: Path) -> Iterator[tuple[Row, Row]]:
     """Pair the rows of two text files line by line, without the pairs of which a side does not pass."""
-    mine, other = both_sources(source, root)
+    mine, other = both_sources(source)
     sides = [read_raw_rows(side, root, ("text",)) for side in (mine, other)]
     for number, (row, pivot_row) in enumerate(zip_longest(*sides), start=1):
         if row is None or pivot_row is None:
@@ -123,7 +111,7 @@ def _zip_lines(source: ResolvedSource, root: Path) -> Iterator[tuple[Row, Row]]:
 
 
 def _join(source: ResolvedSource, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
-    mine, other = both_sources(source, root)
+    mine, other = both_sources(source)
     pivots = dict(_by_key(other, root, roles))
     first, shared = "no rows", False
     for number, (value, row) in enumerate(_by_key(mine, root, roles)):

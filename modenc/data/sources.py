@@ -47,14 +47,13 @@ class Source:
     file of ``pivot_path`` ``{lang}`` is the pivot's code, too, and its text is in the column of ``pivot``."""
     where: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Keep only rows whose column has one of these values. With ``pivot_path`` this filter, like the next
-    three, applies to both files, or to ``path`` alone if the pivot's file has no such column."""
+    three, chooses rows of ``path``."""
     where_not: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Drop rows whose column holds one of these values."""
     at_least: dict[str, float] = field(default_factory=dict)
     """Keep only rows whose numeric column is at least this (``{ score = 4.0 }``)."""
     at_most: dict[str, float] = field(default_factory=dict)
-    """Keep only rows whose numeric column is at most this (``{ unknown = 0.25 }``). With ``pivot_path``, see
-    ``where``."""
+    """Keep only rows whose numeric column is at most this (``{ unknown = 0.25 }``)."""
     pivot_path: str | None = None
     """A second file with the pivot's rows of the same set, joined with those of ``path`` on ``key``."""
     key: str = "id"
@@ -132,7 +131,7 @@ def _fill(value: Any, lang: str, pivot: str) -> Any:
 def read_raw_rows(source: Source, root: Path, roles: Sequence[str]) -> Iterator[Row]:
     """Read all rows of a resolved source, with its own column names.
 
-    Only the columns of ``roles`` and those named in the source are read, others may be there by name alone.
+    Of Parquet only the columns of ``roles`` and those named in the source are read, others are there by name.
 
     Raises:
         DataError: the source cannot be read, or is not either a file or a data set.
@@ -144,11 +143,12 @@ def read_raw_rows(source: Source, root: Path, roles: Sequence[str]) -> Iterator[
         )
     if source.path is not None:
         path = Path(os.path.expanduser(root), os.path.expanduser(source.path))
-        return read_file(path, _column_of(source, roles).values(), _optional_columns(source))
-    return read_dataset(source, roles)
+        optional = [source.columns.get(role, role) for role in _OPTIONAL_ROLES]
+        return read_file(path, [*_column_of(source, roles).values(), *optional])
+    return read_dataset(source)
 
 
-def read_dataset(source: Source, roles: Sequence[str]) -> Iterator[Row]:
+def read_dataset(source: Source) -> Iterator[Row]:
     """Read the rows of ``source.dataset`` as :func:`read_raw_rows` does.
 
     Raises:
@@ -167,9 +167,7 @@ def read_dataset(source: Source, roles: Sequence[str]) -> Iterator[Row]:
         rows = datasets.load_dataset(
             source.dataset, source.config, split=source.split, streaming=source.streaming
         )
-        columns = [*_column_of(source, roles).values(), *_optional_columns(source)]
-        for record in rows:
-            yield flatten(record, columns)
+        yield from map(flatten, rows)
     except (OSError, ValueError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataError(
@@ -209,10 +207,6 @@ def _column_of(source: Source, roles: Sequence[str]) -> dict[str, str]:
     """Return the columns that a source must have, by role or, in filters, by their own name."""
     named = {*roles, *source.columns, *source.where, *source.where_not, *source.at_least, *source.at_most}
     return {name: source.columns.get(name, name) for name in named}
-
-
-def _optional_columns(source: Source) -> list[str]:
-    return [source.columns.get(role, role) for role in _OPTIONAL_ROLES]
 
 
 def _by_role(raw: Row, column_of: dict[str, str]) -> Row:

@@ -144,7 +144,7 @@ def _inspect_files(
     joined = kind.joins(source)
     by_line = joined and joined_by_line(source)
     roles = kind.file_roles(source)
-    own, other = both_sources(source, plan.data.root) if joined else (source, source)
+    own, other = both_sources(source) if joined else (source, source)
     column = (source.group,) if kind.groups(source) else (own.key,) if joined and not by_line else ()
     sample: list[Row] = []
     yield from _read_sample(path, own, (*roles, *column), plan, sample)
