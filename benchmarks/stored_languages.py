@@ -128,7 +128,7 @@ class Stored:
                 ) from error
             for name in SYSTEMS[1:]:
                 if (results / suite / name / "results.json").is_file():
-                    found[name] = _of_its_languages(load_results(results / suite / name))
+                    found[name] = load_results(results / suite / name)
                     _check_alike(f"{suite}/{name}", found[name], f"{suite}/base", found["base"], _OF_A_SUITE)
             for name, run in found.items():
                 if name not in systems:
@@ -172,20 +172,22 @@ _OF_A_HUB = ("base", "modules")
 _OF_LANGUAGES = ("modules", "bytes")
 
 
-def _of_its_languages(run: SystemResults) -> SystemResults:
-    """Describe only the modules that a suite measured; others of the hub may be newer."""
-    measured = {code for result in run.results for code in result.languages}
-    system = dict(run.about["system"])
-    for key in _OF_LANGUAGES:
-        if isinstance(system.get(key), dict):
-            system[key] = {code: value for code, value in system[key].items() if code in measured}
-    return replace(run, about={**run.about, "system": system})
+def _measured(run: SystemResults) -> set[str]:
+    return {code for result in run.results for code in result.languages}
 
 
 def _together(first: SystemResults, second: SystemResults) -> dict[str, Any]:
-    """Describe a system measured on two suites of different languages."""
+    """Describe a system measured on two suites; each says what the languages were that it measured.
+
+    A hub may have got more languages, or newer ones, between them.
+    """
     ours, theirs = first.about["system"], second.about["system"]
-    return {**ours, **{key: {**ours[key], **theirs[key]} for key in _OF_LANGUAGES if key in ours}}
+    own = {
+        key: {code: theirs[key][code] for code in _measured(second) & theirs[key].keys()}
+        for key in _OF_LANGUAGES
+        if key in theirs
+    }
+    return {**ours, **{key: {**theirs[key], **ours[key], **own[key]} for key in own}}
 
 
 def _check_alike(
@@ -194,9 +196,8 @@ def _check_alike(
     for key in keys:
         ours, theirs = (each.about["system"].get(key) for each in (run, other))
         if isinstance(ours, dict) and isinstance(theirs, dict):
-            ours, theirs = (
-                {code: each[code] for code in ours.keys() & theirs.keys()} for each in (ours, theirs)
-            )
+            both = ours.keys() & theirs.keys() & _measured(run) & _measured(other)
+            ours, theirs = ({code: each[code] for code in both} for each in (ours, theirs))
         if ours != theirs:
             raise SystemExit(
                 f"{name}: expected the {key} of {other_name}, {theirs!r}, found {ours!r}; "

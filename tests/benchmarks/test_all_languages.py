@@ -148,3 +148,19 @@ def test_figures_of_unlike_circumstances_are_not_compared(languages, searched, t
     path.write_text(json.dumps(stored), encoding="utf-8")
     with pytest.raises(SystemExit, match=f"{place}: expected the {key} of {other}"):
         languages.Stored.load(tmp_path / "results")
+
+
+def test_a_language_trained_again_needs_only_the_suites_that_measure_it(languages, searched, tmp_path):
+    shutil.copytree(searched, tmp_path / "results")
+    # The suite of search has no English; figures of Kazakh's other modules are not comparable.
+    path = tmp_path / "results" / "search_dev" / "align" / "results.json"
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    before = languages.Stored.load(tmp_path / "results").modules["align"].run.about["system"]
+    stored["system"]["modules"]["en"] = stored["system"]["bytes"]["en"] = "older"
+    path.write_text(json.dumps(stored), encoding="utf-8")
+    after = languages.Stored.load(tmp_path / "results").modules["align"].run.about["system"]
+    assert (after["modules"], after["bytes"]) == (before["modules"], before["bytes"])
+    stored["system"]["modules"]["kk"] = "older"
+    path.write_text(json.dumps(stored), encoding="utf-8")
+    with pytest.raises(SystemExit, match="search_dev/align: expected the modules of eighteen/align"):
+        languages.Stored.load(tmp_path / "results")
