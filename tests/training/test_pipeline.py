@@ -27,7 +27,6 @@ from modenc.composition.modules import read_modules
 from modenc.errors import LanguageError, RecipeError
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
-from modenc.recipe import inspection
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
 from modenc.training import pipeline
@@ -124,8 +123,7 @@ def test_the_other_adaptation_objectives_train(tiny_recipe, objective):
 
 
 @pytest.mark.parametrize("method", ["focus", "extend", "base"])
-def test_the_other_vocabularies_train(tiny_recipe, tiny_bert, monkeypatch, method):
-    monkeypatch.setattr(inspection, "_PIECES_A_WORD", 10)  # the text has few words
+def test_the_other_vocabularies_train(tiny_recipe, tiny_bert, method):
     path = tiny_recipe(method, tiny_bert)
     overrides = [
         f"vocabulary.method={method}",
