@@ -130,6 +130,8 @@ def encode_texts(model: SentenceTransformer, texts: list[str]) -> Vectors:
     """Encode texts as unit vectors [texts, hidden] without gradients, each distinct text once."""
     distinct = list(dict.fromkeys(texts))
     was_training = model.training
+    # Moved by ``encode``, in inference mode, new adapters could not be trained any more.
+    model.to(model.device)
     with torch.inference_mode():
         vectors = model.encode(
             distinct,
