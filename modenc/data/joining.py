@@ -90,7 +90,7 @@ def joined_rows(source: ResolvedSource, root: Path, roles: tuple[str, ...]) -> I
 
 
 def _zip_lines(source: ResolvedSource, root: Path) -> Iterator[tuple[Row, Row]]:
-    """Pair the rows of two text files line by line, without the pairs of which a side does not pass."""
+    """Pair the rows of two text files line by line; filters choose lines of the language's."""
     mine, other = both_sources(source)
     sides = [read_raw_rows(side, root, ("text",)) for side in (mine, other)]
     for number, (row, pivot_row) in enumerate(zip_longest(*sides), start=1):
@@ -106,7 +106,7 @@ def _zip_lines(source: ResolvedSource, root: Path) -> Iterator[tuple[Row, Row]]:
             next(select_rows([line], side, ("text",)), None)
             for line, side in ((row, mine), (pivot_row, other))
         )
-        if own is not None and pivot is not None:
+        if own is not None and pivot is not None:  # no filter drops the pivot's
             yield own, pivot
 
 

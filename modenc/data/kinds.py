@@ -103,8 +103,6 @@ class DataKind(Generic[T]):
     across: bool = False
     """Whether rows pair a text with the pivot's other text, so that they must be joined or grouped, and may
     hold translations that are held out of the parallel pairs."""
-    rows_each: int = 1
-    """Number of rows that two joined or grouped rows make."""
     min_rows: int = 1
     """Least number of usable rows."""
     held_out_role: str | None = None
@@ -227,7 +225,6 @@ CROSS_PARAPHRASES = DataKind(
     pair=_grouped_translations,
     in_pivot=("pivot",),
     across=True,
-    rows_each=2,
 )
 CROSS_SCORED_PAIRS = DataKind(
     "cross_scored_pairs",

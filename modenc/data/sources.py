@@ -168,6 +168,8 @@ def read_dataset(source: Source) -> Iterator[Row]:
             source.dataset, source.config, split=source.split, streaming=source.streaming
         )
         yield from map(flatten, rows)
+    except DataError:
+        raise
     except (OSError, ValueError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataError(
@@ -218,6 +220,10 @@ def _by_role(raw: Row, column_of: dict[str, str]) -> Row:
     return row | {role: raw.get(column, "") for role, column in column_of.items()}
 
 
+# Characters of column names in messages.
+_MOST_SHOWN = 1000
+
+
 def _check_columns(source: Source, needed: Collection[str], row: Row) -> None:
     for column in sorted(set(needed) - set(row)):
         near = closest_match(column, row)
@@ -225,7 +231,7 @@ def _check_columns(source: Source, needed: Collection[str], row: Row) -> None:
         hint = f"did you mean {near!r}?" if near else f"name the right one in {setting}"
         raise DataError(
             f"{describe_source(source)}: expected a column {column!r} of text in UTF-8, "
-            f"found {', '.join(map(repr, row))}; {hint}"
+            f"found {', '.join(map(repr, row))[:_MOST_SHOWN]}; {hint}"
         )
 
 

@@ -212,7 +212,10 @@ def _read_sample(
         rows = select_rows(chain([first], islice(raw, _MOST_ROWS)), source, roles)
         sample += islice(rows, min(_SAMPLED_ROWS, source.limit or _SAMPLED_ROWS))
         if not sample and next(raw, None) is None:
-            yield Issue(path, f"{name}: expected rows that pass the filters, found none")
+            columns = [source.columns.get(key, key) for key in (*source.where, *source.where_not)]
+            first_row = ", ".join(f"{first.get(column)!r} in {column!r}" for column in columns)
+            hint = f" (the first row has {first_row})" if columns else ""
+            yield Issue(path, f"{name}: expected rows that pass the filters, found none{hint}")
     except DataError as error:
         yield Issue(path, str(error))
 

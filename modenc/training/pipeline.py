@@ -239,9 +239,10 @@ class _Training:
                 return stage, before
             record = read_stage_record(stage)
             if record is None:
+                only = "" if plan.aligns_all_pairs() else f" --lang {plan.lang}"
                 raise RecipeError(
                     f"{plan.lang}: stage {stage.name} is not done with the present settings and data, and "
-                    f"{name} needs it; run: modenc train {self.recipe.name} --lang {plan.lang}"
+                    f"{name} needs it; run: modenc train {self.recipe.name}{only}"
                 )
             before[stage.name] = record
         raise AssertionError(name)

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.add_argument(name, type=Path)
     parser.add_argument("columns", nargs="+")
     args = parser.parse_args(arguments)
-    table = {row["word"]: row["replacement"] for row in read_file(args.table, ("word", "replacement"))}
+    table = {row["word"]: row["replacement"] for row in read_file(args.table)}
     # All at once, so that a row without a column leaves no half of an output.
     rows = list(read_file(args.input))
     for number, row in enumerate(rows, start=1):

@@ -266,7 +266,8 @@ def test_filters_that_leave_nothing(recipe, monkeypatch):
     nothing = f'data.parallel=[{{{source}, where={{source=["bible"]}}}}]'
     issues, _ = found(recipe, nothing)
     assert issues == (
-        "data.parallel[0]: pairs.sw.tsv: expected rows that pass the filters, found none (for sw)",
+        "data.parallel[0]: pairs.sw.tsv: expected rows that pass the filters, found none "
+        "(the first row has 'news' in 'source') (for sw)",
     )
     # The rest of a longer file may have some.
     monkeypatch.setattr(inspection, "_MOST_ROWS", 60)
