@@ -177,17 +177,18 @@ def _measured(run: SystemResults) -> set[str]:
 
 
 def _together(first: SystemResults, second: SystemResults) -> dict[str, Any]:
-    """Describe a system measured on two suites; each says what the languages were that it measured.
+    """Describe a system measured on two suites, the second's languages as the second has them.
 
     A hub may have got more languages, or newer ones, between them.
     """
     ours, theirs = first.about["system"], second.about["system"]
-    own = {
-        key: {code: theirs[key][code] for code in _measured(second) & theirs[key].keys()}
-        for key in _OF_LANGUAGES
-        if key in theirs
-    }
-    return {**ours, **{key: {**theirs[key], **ours[key], **own[key]} for key in own}}
+    measured = _measured(second)
+    both = {}
+    for key in _OF_LANGUAGES:
+        if key in ours:
+            newer = {code: value for code, value in theirs[key].items() if code in measured}
+            both[key] = {**theirs[key], **ours[key], **newer}
+    return {**ours, **both}
 
 
 def _check_alike(

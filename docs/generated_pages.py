@@ -81,6 +81,9 @@ def _field_texts(cls: type) -> dict[str, str]:
             and isinstance(below.value, ast.Constant)
         ):
             texts[statement.target.id] = str(below.value.value)
+    settings = {name for name, hint in get_type_hints(cls).items() if not is_dataclass(hint)}
+    if missing := settings - texts.keys():
+        raise ValueError(f"{cls.__name__}: expected a docstring below each setting, found none of {missing}")
     return texts
 
 

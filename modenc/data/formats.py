@@ -11,6 +11,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -33,11 +34,14 @@ class NonText(str):
 
 COMPRESSIONS = (".gz", ".zst")
 
-# Characters of a header in messages.
-_MOST_SHOWN = 1000
+MOST_SHOWN = 1000
+"""Most characters of the names of columns in a message."""
+
+Columns = Collection[str] | None
+"""Names of the columns to read; None: all."""
 
 
-def read_file(path: Path, columns: Collection[str] | None = None) -> Iterator[Row]:
+def read_file(path: Path, columns: Columns = None) -> Iterator[Row]:
     """Read the rows of a file as a stream, each as column → value; the name's ending says the format.
 
     A text file has one column, ``text``, and a row for each line, also for empty ones. TSV is read literally
@@ -47,8 +51,8 @@ def read_file(path: Path, columns: Collection[str] | None = None) -> Iterator[Ro
 
     Args:
         path: the file.
-        columns: columns of Parquet to read, where they are there, by default all. Of others a row has the
-            name alone, with an empty :class:`NonText`. Other formats are read whole.
+        columns: columns of JSONL and Parquet to read, where they are there, by default all. Of others a row
+            has the name alone, with an empty :class:`NonText`. Other formats are read whole.
 
     Raises:
         DataError: the file is missing, of an unknown format, damaged or not UTF-8, or two columns have one
@@ -56,9 +60,7 @@ def read_file(path: Path, columns: Collection[str] | None = None) -> Iterator[Ro
     """
     if not path.is_file():
         raise DataError(_missing_file(path))
-    if (ending := file_format(path)) == ".parquet":
-        return _read_parquet(path, columns)
-    return FORMATS[ending](path)
+    return FORMATS[file_format(path)](path, columns)
 
 
 def file_format(path: Path) -> str:
@@ -79,20 +81,29 @@ def file_format(path: Path) -> str:
     return ending
 
 
-def flatten(record: dict[str, Any]) -> Row:
+def flatten(record: dict[str, Any], columns: Columns = None) -> Row:
     """Convert a record's values to strings; dicts and lists become dotted columns, null ``""``.
 
-    Bytes are read as UTF-8, and left out if they are something else.
+    Bytes are read as UTF-8, and left out if they are something else. Of values that hold none of ``columns``
+    only the names are kept.
 
     Raises:
         DataError: the names of two columns are the same, or values are nested too deeply.
     """
     row: Row = {}
+    if columns is not None:
+        inside = _inside(columns)
+        record = {name: value if name in inside else None for name, value in record.items()}
     try:
         _flatten_into(row, record.items(), "")
     except RecursionError as error:
         raise DataError("nested too deeply to be columns; flatten it") from error
     return row
+
+
+def _inside(columns: Collection[str]) -> set[str]:
+    """Return the names of values that columns may be in: ``a``, ``a.b`` and ``a.b.c`` for ``a.b.c``."""
+    return {name for column in columns for name in accumulate(column.split("."), "{}.{}".format)}
 
 
 def _flatten_into(row: Row, values: Iterable[tuple[object, Any]], prefix: str) -> None:
@@ -117,7 +128,7 @@ def _flatten_into(row: Row, values: Iterable[tuple[object, Any]], prefix: str) -
 
 
 def _same_name(column: str) -> str:
-    return f"expected column names that differ, found {column[:_MOST_SHOWN]!r} twice; rename one"
+    return f"expected column names that differ, found {column[:MOST_SHOWN]!r} twice; rename one"
 
 
 _CHECK = "check the path, and where it starts from (data.root, --data)"
@@ -161,7 +172,7 @@ def _missing_column(place: str, column: str, names: Collection[str], option: str
         hint = f"did you mean {option} {near}?" if option else f"did you mean {near!r}?"
     else:
         hint = "name the column of the texts" + (f" with {option}" if option else "")
-    found = ", ".join(names)[:_MOST_SHOWN] or "none"
+    found = ", ".join(names)[:MOST_SHOWN] or "none"
     return f"{place}: expected a column {column!r} of text in UTF-8, found {found}; {hint}"
 
 
@@ -238,7 +249,7 @@ def _lines(path: Path, *, quoted: bool = False) -> Iterator[tuple[int, str]]:
             ) from error
 
 
-def _read_text(path: Path) -> Iterator[Row]:
+def _read_text(path: Path, columns: Columns) -> Iterator[Row]:
     for _, line in _lines(path):
         yield {"text": line}
 
@@ -247,11 +258,11 @@ _TSV_FIELDS = "tabs and line ends inside a field are not allowed in TSV"
 _CSV_FIELDS = "a field with commas or line ends has to be in quotes in CSV"
 
 
-def _read_tsv(path: Path) -> Iterator[Row]:
+def _read_tsv(path: Path, columns: Columns) -> Iterator[Row]:
     return _table(path, ((number, line.split("\t")) for number, line in _lines(path)), _TSV_FIELDS)
 
 
-def _read_csv(path: Path) -> Iterator[Row]:
+def _read_csv(path: Path, columns: Columns) -> Iterator[Row]:
     return _table(path, _csv_lines(path), _CSV_FIELDS)
 
 
@@ -276,7 +287,7 @@ def _table(path: Path, lines: Iterator[tuple[int, list[str]]], advice: str) -> I
     if header is None:
         raise DataError(f"{path}: expected a header line with column names, found an empty file")
     _check_names(f"{path}, line 1: ", header)
-    expected = f"{len(header)} fields ({', '.join(header)[:_MOST_SHOWN]})"
+    expected = f"{len(header)} fields ({', '.join(header)[:MOST_SHOWN]})"
     for number, fields in lines:
         if len(fields) != len(header):
             if len(fields) == 1 and not fields[0].strip():
@@ -293,7 +304,7 @@ def _check_names(place: str, names: Collection[str]) -> None:
         raise DataError(f"{place}{_same_name(twice)}")
 
 
-def _read_jsonl(path: Path) -> Iterator[Row]:
+def _read_jsonl(path: Path, columns: Columns) -> Iterator[Row]:
     for number, line in _lines(path):
         if not line.strip():
             continue
@@ -309,12 +320,12 @@ def _read_jsonl(path: Path) -> Iterator[Row]:
                 'write each row as {"column": "value", ...}'
             )
         try:
-            yield flatten(record)
+            yield flatten(record, columns)
         except DataError as error:
             raise DataError(f"{place}: {error}") from error
 
 
-def _read_parquet(path: Path, columns: Collection[str] | None = None) -> Iterator[Row]:
+def _read_parquet(path: Path, columns: Columns) -> Iterator[Row]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -326,8 +337,7 @@ def _read_parquet(path: Path, columns: Collection[str] | None = None) -> Iterato
             file = pq.ParquetFile(io.BytesIO(stream.read()) if compressed else stream)
             names = file.schema_arrow.names
             _check_names(f"{path}: ", names)
-            # "translation.en" may be a column of this name, or inside the column "translation".
-            wanted = names if columns is None else {*columns, *(name.partition(".")[0] for name in columns)}
+            wanted = names if columns is None else _inside(columns)
             chosen = [name for name in names if name in wanted]
             not_read: Row = {name: NonText() for name in names if name not in wanted}
             for batch in file.iter_batches(batch_size=_PARQUET_ROWS_AT_ONCE, columns=chosen):
@@ -341,7 +351,7 @@ def _read_parquet(path: Path, columns: Collection[str] | None = None) -> Iterato
         raise DataError(f"{path}: not a readable Parquet file ({error}); fetch or write it again") from error
 
 
-FORMATS: dict[str, Callable[[Path], Iterator[Row]]] = {
+FORMATS: dict[str, Callable[[Path, Columns], Iterator[Row]]] = {
     ".txt": _read_text,
     ".tsv": _read_tsv,
     ".csv": _read_csv,

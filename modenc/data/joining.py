@@ -72,7 +72,10 @@ def both_sources(source: ResolvedSource) -> tuple[Source, Source]:
         pivot_path=None,
         columns=pivot_columns,
         key=source.pivot_key,
-        **{key: {} for key in ROW_CONDITIONS},  # type: ignore[arg-type]
+        where={},
+        where_not={},
+        at_least={},
+        at_most={},
     )
     return own, other
 
@@ -102,12 +105,9 @@ def _zip_lines(source: ResolvedSource, root: Path) -> Iterator[tuple[Row, Row]]:
                 f"found {counts[0]:,} and {counts[1]:,}; align the files line by line"
             )
         # Filtered in pairs: lines left out of one file would shift it against the other.
-        own, pivot = (
-            next(select_rows([line], side, ("text",)), None)
-            for line, side in ((row, mine), (pivot_row, other))
+        yield from zip(
+            select_rows([row], mine, ("text",)), select_rows([pivot_row], other, ("text",)), strict=False
         )
-        if own is not None and pivot is not None:  # no filter drops the pivot's
-            yield own, pivot
 
 
 def _join(source: ResolvedSource, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from modenc.data.formats import Row, flatten, read_file
+from modenc.data.formats import MOST_SHOWN, Row, flatten, read_file
 from modenc.errors import DataError
 from modenc.extras import require_extra
 from modenc.ranges import NonNegativeInt, PositiveInt
@@ -131,7 +131,7 @@ def _fill(value: Any, lang: str, pivot: str) -> Any:
 def read_raw_rows(source: Source, root: Path, roles: Sequence[str]) -> Iterator[Row]:
     """Read all rows of a resolved source, with its own column names.
 
-    Of Parquet only the columns of ``roles`` and those named in the source are read, others are there by name.
+    Only the columns of ``roles`` and those named in the source are read, others may be there by name alone.
 
     Raises:
         DataError: the source cannot be read, or is not either a file or a data set.
@@ -143,12 +143,16 @@ def read_raw_rows(source: Source, root: Path, roles: Sequence[str]) -> Iterator[
         )
     if source.path is not None:
         path = Path(os.path.expanduser(root), os.path.expanduser(source.path))
-        optional = [source.columns.get(role, role) for role in _OPTIONAL_ROLES]
-        return read_file(path, [*_column_of(source, roles).values(), *optional])
-    return read_dataset(source)
+        return read_file(path, _columns_to_read(source, roles))
+    return read_dataset(source, roles)
 
 
-def read_dataset(source: Source) -> Iterator[Row]:
+def _columns_to_read(source: Source, roles: Sequence[str]) -> list[str]:
+    optional = (source.columns.get(role, role) for role in _OPTIONAL_ROLES)
+    return [*_column_of(source, roles).values(), *optional]
+
+
+def read_dataset(source: Source, roles: Sequence[str]) -> Iterator[Row]:
     """Read the rows of ``source.dataset`` as :func:`read_raw_rows` does.
 
     Raises:
@@ -167,7 +171,9 @@ def read_dataset(source: Source) -> Iterator[Row]:
         rows = datasets.load_dataset(
             source.dataset, source.config, split=source.split, streaming=source.streaming
         )
-        yield from map(flatten, rows)
+        columns = _columns_to_read(source, roles)
+        for record in rows:
+            yield flatten(record, columns)
     except DataError:
         raise
     except (OSError, ValueError, RuntimeError) as error:
@@ -220,10 +226,6 @@ def _by_role(raw: Row, column_of: dict[str, str]) -> Row:
     return row | {role: raw.get(column, "") for role, column in column_of.items()}
 
 
-# Characters of column names in messages.
-_MOST_SHOWN = 1000
-
-
 def _check_columns(source: Source, needed: Collection[str], row: Row) -> None:
     for column in sorted(set(needed) - set(row)):
         near = closest_match(column, row)
@@ -231,7 +233,7 @@ def _check_columns(source: Source, needed: Collection[str], row: Row) -> None:
         hint = f"did you mean {near!r}?" if near else f"name the right one in {setting}"
         raise DataError(
             f"{describe_source(source)}: expected a column {column!r} of text in UTF-8, "
-            f"found {', '.join(map(repr, row))[:_MOST_SHOWN]}; {hint}"
+            f"found {', '.join(map(repr, row))[:MOST_SHOWN]}; {hint}"
         )
 
 

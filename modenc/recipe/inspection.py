@@ -146,12 +146,12 @@ def _inspect_files(
     roles = kind.file_roles(source)
     own, other = both_sources(source) if joined else (source, source)
     column = (source.group,) if kind.groups(source) else (own.key,) if joined and not by_line else ()
-    sample: list[Row] = []
-    yield from _read_sample(path, own, (*roles, *column), plan, sample)
+    sample, issues = _read_sample(path, own, (*roles, *column), plan)
+    yield from issues
     yield from _check_content(path, kind, source, sample, plan)
     if joined:
-        pivots: list[Row] = []
-        yield from _read_sample(path, other, roles if by_line else (*roles, other.key), plan, pivots)
+        pivots, issues = _read_sample(path, other, roles if by_line else (*roles, other.key), plan)
+        yield from issues
         yield from _check_languages(path, other, pivots, roles, plan.pivot, plan)
 
 
@@ -196,28 +196,29 @@ def _check_languages(
 
 
 def _read_sample(
-    path: Place, source: Source, roles: tuple[str, ...], plan: LanguagePlan, sample: list[Row]
-) -> Iterator[Issue]:
-    """Add the first rows of a resolved source, which must have ``roles``, to ``sample``."""
+    path: Place, source: Source, roles: tuple[str, ...], plan: LanguagePlan
+) -> tuple[list[Row], list[Issue]]:
+    """Return the first rows of a resolved source that pass its filters, and what is wrong with its file."""
     name = describe_source(source)
     raw = read_raw_rows(source, plan.data.root, roles)
+    sample: list[Row] = []
     try:
         first = next(raw, None)
         if first is None:
-            yield Issue(path, f"{name}: expected rows, found none")
-            return
+            return [], [Issue(path, f"{name}: expected rows, found none")]
         if wrong := list(_wrong_columns(path, source, roles, first)):
-            yield from wrong
-            return
+            return [], wrong
         rows = select_rows(chain([first], islice(raw, _MOST_ROWS)), source, roles)
         sample += islice(rows, min(_SAMPLED_ROWS, source.limit or _SAMPLED_ROWS))
         if not sample and next(raw, None) is None:
             columns = [source.columns.get(key, key) for key in (*source.where, *source.where_not)]
             first_row = ", ".join(f"{first.get(column)!r} in {column!r}" for column in columns)
             hint = f" (the first row has {first_row})" if columns else ""
-            yield Issue(path, f"{name}: expected rows that pass the filters, found none{hint}")
+            message = f"{name}: expected rows that pass the filters, found none{hint}"
+            return [], [Issue(path, message)]
     except DataError as error:
-        yield Issue(path, str(error))
+        return sample, [Issue(path, str(error))]
+    return sample, []
 
 
 def _wrong_columns(path: Place, source: Source, roles: tuple[str, ...], row: Row) -> Iterator[Issue]:

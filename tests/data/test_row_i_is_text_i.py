@@ -145,6 +145,19 @@ def test_texts_in_structs_and_lists_of_parquet_have_dotted_columns(tmp_path):
         list(read_texts(str(path), "set.1"))
 
 
+def test_json_values_that_are_not_asked_for_do_not_matter(tmp_path):
+    others = [
+        '"vector": [' + "1, " * 2000 + "1]",
+        '"a": {"b": 1}, "a.b": 2',
+        '"x": null',
+    ]
+    for other in others:
+        assert _texts(tmp_path, "x.jsonl", f'{{{other}, "text": "{CAT}"}}\n') == [CAT]
+    _refused(
+        tmp_path, "x.jsonl", f"{{{others[0]}}}\n", "row 1: expected a column 'text' .*found vector; name"
+    )
+
+
 # Columns of one name
 
 
@@ -166,5 +179,8 @@ def test_parquet_columns_of_one_name_are_refused(tmp_path):
 )
 def test_json_keys_of_one_name_are_refused(tmp_path, line, name):
     (tmp_path / "x.jsonl").write_text(f"{line}\n")
-    with pytest.raises(DataError, match=rf"line 1: expected column names that differ, found '{name}' twice"):
-        list(read_file(tmp_path / "x.jsonl"))
+    for columns in (None, ["text.en", "text.0"]):
+        with pytest.raises(
+            DataError, match=rf"line 1: expected column names that differ, found '{name}' twice"
+        ):
+            list(read_file(tmp_path / "x.jsonl", columns))
