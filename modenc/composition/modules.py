@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerFast
 from modenc.errors import HubError
 from modenc.hub.checks import LoraWeights, ParallelWeights
 from modenc.hub.layout import MOST_INT8, LanguageLayout
-from modenc.hub.store import StoredLanguage, read_parts
+from modenc.hub.reading import StoredLanguage, read_parts
 
 
 @dataclass(frozen=True)

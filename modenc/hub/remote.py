@@ -26,7 +26,8 @@ from modenc.hub.layout import (
     LanguageLayout,
     read_info,
 )
-from modenc.hub.store import Hub, read_language
+from modenc.hub.reading import read_language
+from modenc.hub.store import Hub
 from modenc.languages import listed_codes, normalize_code
 from modenc.storage import disk_errors
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from modenc.errors import HubError
 from modenc.hub.checks import HubIssue
 from modenc.hub.layout import CARD_FILE
-from modenc.hub.store import Hub, read_language
+from modenc.hub.reading import read_language
+from modenc.hub.store import Hub
 from modenc.languages import normalize_code
 
 

@@ -8,7 +8,7 @@ from tiny_languages import HIDDEN, write_modules
 
 from modenc.errors import HubError
 from modenc.hub.layout import LanguageLayout
-from modenc.hub.store import read_parts
+from modenc.hub.reading import read_parts
 
 
 def test_present_lists_parts_in_order(tmp_path: Path) -> None:

@@ -1,0 +1,199 @@
+"""Reading of a language's files: checked against its card and the base, as NumPy arrays."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modenc.errors import HubError
+from modenc.hub.card import Card, FileRecord
+from modenc.hub.checks import (
+    PARSERS,
+    TOKENIZER_FILE,
+    TOKENIZER_FILES,
+    Array,
+    HubIssue,
+    LoraWeights,
+    ParallelWeights,
+    ParsedTokenizer,
+    listing_issues,
+    most_adapter_bytes,
+    most_embeddings_bytes,
+    parse_embeddings,
+    parse_tokenizer,
+    raise_issues,
+)
+from modenc.hub.files import MOST_JSON_BYTES, files_below, json_object
+from modenc.hub.layout import (
+    CARD_FILE,
+    PART_FILES,
+    README_FILE,
+    VERSION_FOLDER,
+    HubInfo,
+    LanguageLayout,
+)
+
+
+@dataclass(frozen=True)
+class StoredLanguage:
+    """A language's modules as stored in its files, checked; missing parts are empty."""
+
+    lang: str
+    fingerprint: str
+    """Fingerprint from its card; empty without a card."""
+    tokenizer: ParsedTokenizer | None
+    """``None``: the language keeps the base's vocabulary."""
+    embeddings: Array | None
+    """[vocabulary, hidden], in floating point, or in int8 with :attr:`scales`."""
+    scales: Array | None
+    """[vocabulary]"""
+    la: dict[str, LoraWeights]
+    """Module name in the body → language adapter."""
+    se: dict[str, LoraWeights]
+    """Module name in the body → sentence-encoding adapter."""
+    cla: dict[int, ParallelWeights]
+    """Layer number → alignment adapter."""
+
+
+def read_language(
+    layout: LanguageLayout, card: Card, info: HubInfo, lang: str
+) -> tuple[StoredLanguage, list[HubIssue]]:
+    """Read a language's folder, in a hub or not, and check it against its card and the base.
+
+    Args:
+        layout: the folder.
+        card: its card.
+        info: information about the base, from the hub.
+        lang: expected language.
+
+    Returns:
+        The language, without the parts that cannot be used, and the issues.
+    """
+    files = _FolderReader(layout.root, card.files)
+    if card.lang != lang:
+        files.report(CARD_FILE, f"expected the modules of {lang!r}, found those of {card.lang!r}")
+    if card.base_fingerprint != info.base_fingerprint:
+        files.report(CARD_FILE, f"expected the base {info.base_fingerprint}, found {card.base_fingerprint}")
+    folder = layout.root.parent
+    if any(path.is_symlink() for path in (folder, layout.root, folder / CARD_FILE)):
+        files.report(CARD_FILE, "expected a plain folder with a plain file, found a link")
+    with files.reporting(CARD_FILE):
+        files.issues += listing_issues(_sizes(layout.root), card.files, info.hidden_size)
+    # Only files that are those on the card are opened.
+    parts = () if files.issues else tuple(PART_FILES)
+    if parts and README_FILE in card.files:
+        files.read(README_FILE, MOST_JSON_BYTES)
+    return _parse(files, lang, card.fingerprint(), parts, info.hidden_size), files.issues
+
+
+def _sizes(root: Path) -> dict[str, int | None]:
+    """Return name → bytes of the files of a language; None for a link or special file."""
+    return {
+        name: None if path.is_symlink() or not path.is_file() else path.stat().st_size
+        for name, path in files_below(root)
+    }
+
+
+def read_parts(layout: LanguageLayout, hidden_size: int, parts: Iterable[str] = PART_FILES) -> StoredLanguage:
+    """Read some parts of a folder that needs no card, such as one that training writes.
+
+    Raises:
+        HubError: a part cannot be used.
+    """
+    files = _FolderReader(layout.root, None)
+    folder = layout.root.parent if VERSION_FOLDER.fullmatch(layout.root.name) else layout.root
+    language = _parse(files, folder.name, "", parts, hidden_size)
+    raise_issues(files.issues, language.lang, layout.root)
+    return language
+
+
+class _FolderReader:
+    """Reader of the files of one folder, which collects issues.
+
+    Args:
+        root: the folder.
+        records: checksums of its files, if known; no other files are read.
+    """
+
+    def __init__(self, root: Path, records: Mapping[str, FileRecord] | None) -> None:
+        self.root = root
+        self.issues: list[HubIssue] = []
+        self._records = records
+
+    def report(self, name: str | None, message: str) -> None:
+        """Add an issue with a file, or with the folder."""
+        self.issues.append(HubIssue(name, message))
+
+    @contextmanager
+    def reporting(self, name: str | None) -> Iterator[None]:
+        """Add the :class:`HubError` that ends the block as an issue."""
+        try:
+            yield
+        except HubError as error:
+            self.report(name, str(error))
+
+    def read(self, name: str, most: int) -> bytes | None:
+        """Read a file of at most ``most`` bytes; returns ``None`` if it has an issue."""
+        with self.reporting(name):
+            try:
+                with (self.root / name).open("rb") as stream:
+                    content = stream.read(most + 1)
+            except OSError as error:
+                raise HubError(f"expected a readable file, found: {error}") from error
+            if len(content) > most:
+                raise HubError(f"expected at most {most} bytes, found more")
+            if self._records is not None:
+                expected, found = self._records[name]["sha256"], hashlib.sha256(content).hexdigest()
+                if found != expected:
+                    raise HubError(f"expected sha256 {expected}, found {found}")
+            return content
+        return None
+
+
+def _parse(
+    files: _FolderReader, lang: str, fingerprint: str, parts: Iterable[str], hidden_size: int
+) -> StoredLanguage:
+    """Parse those of ``parts`` that exist."""
+    there = set(parts).intersection(LanguageLayout(files.root).present())
+    if ("tokenizer" in there) != ("embeddings" in there):
+        files.report(None, "expected tokenizer and embeddings together, found one of them")
+    tokenizer = _parse_tokenizer(files) if "tokenizer" in there else None
+    embeddings, scales = None, None
+    if tokenizer is not None and "embeddings" in there:
+        name, pieces = PART_FILES["embeddings"][0], len(tokenizer)
+        if (content := files.read(name, most_embeddings_bytes(pieces, hidden_size))) is not None:
+            with files.reporting(name):
+                embeddings, scales = parse_embeddings(content, pieces, hidden_size)
+    adapters = {part: _parse_adapter(files, part, hidden_size) if part in there else {} for part in PARSERS}
+    return StoredLanguage(lang, fingerprint, tokenizer, embeddings, scales, **adapters)
+
+
+def _parse_tokenizer(files: _FolderReader) -> ParsedTokenizer | None:
+    """Parse the tokenizer's files; ``None`` if they have an issue."""
+    contents: dict[str, bytes] = {}
+    for name, most in TOKENIZER_FILES.items():
+        path = f"tokenizer/{name}"
+        required = name == TOKENIZER_FILE
+        if (required or (files.root / path).is_file()) and (content := files.read(path, most)) is not None:
+            contents[name] = content
+    if TOKENIZER_FILE in contents:
+        with files.reporting(f"tokenizer/{TOKENIZER_FILE}"):
+            return parse_tokenizer(contents)
+    return None
+
+
+def _parse_adapter(files: _FolderReader, part: str, hidden_size: int) -> dict[Any, Any]:
+    """Parse an adapter's two files; empty if they have an issue."""
+    config_name, name = PART_FILES[part]
+    config = files.read(config_name, MOST_JSON_BYTES)
+    content = files.read(name, most_adapter_bytes(hidden_size))
+    if config is not None and content is not None:
+        with files.reporting(config_name):
+            settings = json_object(config, Path(config_name).name)
+            with files.reporting(name):
+                return PARSERS[part](content, settings, hidden_size)
+    return {}
