@@ -1,6 +1,17 @@
-"""Errors that modenc raises; their messages state what was expected, what was found, and what to do."""
+"""Errors that modenc raises, and what their messages share.
+
+A message states what was expected, what was found, and what to do.
+"""
 
 from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
+from importlib.util import find_spec
+
+# Longest name that is compared: difflib's time grows with the square of the length.
+_LONGEST = 60
 
 
 class ModencError(Exception):
@@ -62,3 +73,30 @@ class TextsCutWarning(UserWarning):
         raised = f"raise encoder.max_seq_length (up to {most}) or " if most > limit else ""
         were = f"texts were longer than {limit} tokens and were cut"
         super().__init__(f"{cut} of {total} {were}; {raised}split them")
+
+
+def require_extra(extra: str, *packages: str) -> None:
+    """Check that the packages of an extra can be imported.
+
+    Raises:
+        MissingExtraError: one of ``packages`` is absent; the message holds the install command.
+    """
+    missing = [package for package in packages if package not in sys.modules and find_spec(package) is None]
+    if missing:
+        raise MissingExtraError(
+            f"{', '.join(missing)} not installed; this part of modenc needs the extra {extra!r}. "
+            f'Run: pip install "modenc[{extra}]"'
+        )
+
+
+def closest_match(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Return the closest match for ``name`` in ``names``; None below a similarity of ``cutoff`` (0 to 1)."""
+    if len(name) > _LONGEST:
+        return None
+    by_plain = {_plain(candidate): candidate for candidate in names}
+    matches = get_close_matches(_plain(name), by_plain, n=1, cutoff=cutoff)
+    return by_plain[matches[0]] if matches else None
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_")

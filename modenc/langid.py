@@ -18,9 +18,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from modenc.errors import LanguageError
+from modenc.errors import LanguageError, require_extra
 from modenc.evidence import Evidence, language_evidence
-from modenc.extras import require_extra
 from modenc.languages import expected_scripts, find_code, main_scripts
 
 # Log odds. Uzbek is written in Cyrillic too, but of two Cyrillic words among en az kk ky ug uz Kyrgyz

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from modenc.extras import require_extra
+from modenc.errors import require_extra
 
 require_extra("eval", "faiss", "scipy")
 

@@ -30,7 +30,6 @@ from modenc.errors import (
     TextsCutWarning,
 )
 from modenc.hub.store import Hub
-from modenc.hub.verify import verify_hub
 from modenc.langid import Identification
 from modenc.texts import TaggedText
 
@@ -256,7 +255,7 @@ def test_what_is_saved_is_a_whole_hub(fresh, tmp_path):
     encoder = fresh()
     encoder.max_seq_length = 5
     encoder.save(tmp_path / "saved")
-    assert verify_hub(Hub.open(tmp_path / "saved")) == []
+    assert Hub.open(tmp_path / "saved").verify() == []
     again = ModularEncoder(tmp_path / "saved", identifier=ByLetters())
     assert again.max_seq_length == 5
     assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))

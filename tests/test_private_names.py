@@ -21,7 +21,6 @@ def test_torch_has_the_operators_that_only_speed_depends_on():
     for place, name in (
         (torch.cpu, "_is_avx512_bf16_supported"),
         (torch.cpu, "_is_amx_tile_supported"),
-        (torch.cpu, "get_capabilities"),
         (torch.ops.mkldnn, "_is_mkldnn_bf16_supported"),
     ):
         assert hasattr(place, name), name

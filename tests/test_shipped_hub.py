@@ -12,7 +12,6 @@ from modenc import ModularEncoder, export
 from modenc.base_model import resolve_base
 from modenc.composition.modules import to_modules
 from modenc.hub.store import Hub
-from modenc.hub.verify import verify_hub
 from modenc.licenses import is_allowed
 from modenc.recipe.loader import load_recipe
 
@@ -59,7 +58,7 @@ def test_the_hub_verifies_and_is_small():
     hub = Hub.open(HUB)
     assert hub.languages()
     assert hub.info.base_fingerprint == resolve_base("me5-small").fingerprint
-    assert verify_hub(hub) == []
+    assert hub.verify() == []
     for lang in hub.languages():
         assert sum(entry["bytes"] for entry in hub.card(lang).files.values()) <= 12e6
         assert hub.card(lang).licenses

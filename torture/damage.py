@@ -12,7 +12,6 @@ from outcomes import Outcome
 
 from modenc import ModularEncoder
 from modenc.errors import ModencError
-from modenc.hub.verify import verify_hub
 
 
 def damaged_files(folder: Path, tries: int, seed: int = 0) -> Outcome:
@@ -43,7 +42,7 @@ def damaged_files(folder: Path, tries: int, seed: int = 0) -> Outcome:
         except Exception as error:  # the promise is that no other comes
             failure = f"{name}, {how}: {error!r}"
         encoder[0].cache.restart()
-        if not verify_hub(hub, lang):
+        if not hub.verify(lang):
             failure = failure or f"{name}, {how}: verified"
         path.write_bytes(content)
         outcome.add(failure)

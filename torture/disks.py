@@ -30,7 +30,6 @@ from tiny_recipe import save_tiny_recipe
 from modenc.cli.main import main
 from modenc.errors import StorageError
 from modenc.hub.store import Hub
-from modenc.hub.verify import verify_hub
 
 UNSHARE = ["unshare", "-rm"]
 _CLEAR = "cannot be written ("
@@ -88,7 +87,7 @@ def hub_operations(folder: Path, tries: int, seed: int) -> Outcome:
                     )
                 except Exception as error:  # the promise is that no other comes
                     stopped, failure = True, repr(error)
-            issues = [str(issue) for issue in verify_hub(Hub.open(hub.path))]
+            issues = [str(issue) for issue in Hub.open(hub.path).verify()]
             there = hub.card("kk").fingerprint() if "kk" in hub.languages() else None
             expected = old if stopped else {"remove": None}.get(operation, new)
             if there != expected:
@@ -142,7 +141,7 @@ def training(folder: Path, tries: int, seed: int) -> Outcome:
             found = fingerprints(disk / "hub")
             if any(found.get(lang) not in (old[lang], new[lang]) for lang in old):
                 failure = failure or "a language is neither the old nor the new"
-            if issues := verify_hub(Hub.open(disk / "hub")):
+            if issues := Hub.open(disk / "hub").verify():
                 failure = failure or str(issues[0])
             again = _modenc(train)
             if again.code:

@@ -128,7 +128,10 @@ CARDS: dict[str, tuple[dict[str, object], str]] = {
     "a path for a language": ({"lang": "../az"}, "found those of '../az'"),
     "a path for a version": ({"version": "../az"}, "expected a name such as v-0123abcd"),
     "another base": ({"base_fingerprint": "0" * 64}, "expected the base"),
-    "a score of four hundred digits": ({"scores": {"x": 10**400}}, "scores: x: expected float"),
+    "a score of four hundred digits": (
+        {"comparison": {"base": {"x": 10**400}}},
+        "comparison: base: x: expected float",
+    ),
     "a file elsewhere": (
         {"files": {"../../../etc/passwd": {"sha256": "0" * 64, "bytes": 1}}},
         "../../../etc/passwd: expected by the card, not found",

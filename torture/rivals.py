@@ -13,7 +13,6 @@ from outcomes import Outcome
 from tiny_recipe import save_tiny_recipe
 
 from modenc.hub.store import Hub
-from modenc.hub.verify import verify_hub
 
 
 def training(folder: Path, tries: int) -> Outcome:
@@ -91,7 +90,7 @@ def _at_once(one: list[str], other: list[str], words: str) -> tuple[str | None, 
 
 
 def _failures(hub: Path) -> str | None:
-    found = [str(issue) for issue in verify_hub(Hub.open(hub))]
+    found = [str(issue) for issue in Hub.open(hub).verify()]
     return "; ".join(found) or None
 
 

@@ -132,8 +132,7 @@ def on_cluster(args: argparse.Namespace) -> bool:
         OptionError: ``--address`` without ``--on``.
         MissingExtraError: Ray is not installed.
     """
-    from modenc.errors import OptionError
-    from modenc.extras import require_extra
+    from modenc.errors import OptionError, require_extra
 
     if args.address and not args.on:
         raise OptionError("--address: expected --on ray with it, found none; add --on ray")

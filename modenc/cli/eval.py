@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import add_command, add_option, add_shared, write
-from modenc.errors import DataError
-from modenc.extras import require_extra
+from modenc.errors import DataError, require_extra
 
 if TYPE_CHECKING:
     from modenc.evaluation.systems import System

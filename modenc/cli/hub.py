@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from modenc.hub.card import Card
     from modenc.hub.store import Hub
 
-_HEADER = ("code", "language", "modules", "MB", "commercial use", "scores")
+_HEADER = ("code", "language", "modules", "MB", "commercial use")
+# Metric of a card's comparison → its column.
+_COMPARED = {"sts": "similarity", "search": "search", "cross_sts": "across", "retrieval": "translations"}
 _STAGE_HEADER = ("stage", "method", "steps")
-_DATA_HEADER = ("kind", "source", "rows", "license")
-# Key of a card's data → what is shown in its place if it is not stated.
-_DATA_COLUMNS = {"role": "", "source": "", "rows": "", "license": "not stated"}
+_DATA_HEADER = ("kind", "sources", "rows")
 
 
 def add_commands(commands: Any) -> None:
@@ -103,11 +103,12 @@ def _add_hugging_face(verbs: Any) -> None:
 def run_list(args: argparse.Namespace) -> None:
     """List the languages of a hub.
 
-    Prints a line for each language, the pivot first: its modules, their size on disk, and the last scores on
-    development data (similarity: Spearman x 100; retrieval: % of translations found). LA, SE and CLA are the
-    adapters of language adaptation, sentence encoding and alignment. Commercial use: yes, if the licenses of
-    all texts that the modules learned from are known to allow it; no, if one does not; else unknown. For
-    licenses see modenc hub show.
+    Prints a line for each language, the pivot first: its modules, their size on disk, and how they compare
+    with the bare base on held-out data (similarity within the language and across to the pivot: Spearman x
+    100; search: nDCG@10 x 100; translations: % found). LA, SE and CLA are the adapters of language
+    adaptation, sentence encoding and alignment. Commercial use: yes, if the licenses of all texts that the
+    modules learned from are known to allow it; no, if one does not; else unknown. For licenses see modenc hub
+    show.
 
     Examples:
         modenc hub list --hub adapters_hub/me5-small
@@ -117,7 +118,10 @@ def run_list(args: argparse.Namespace) -> None:
     languages = [_summary(hub, lang) for lang in hub.languages()]
     text = f"{hub.name}: base {info.base_id} ({info.base_fingerprint[:12]}), pivot {info.pivot}\n"
     if languages:
-        text += table([_HEADER, *map(_row, languages)])
+        compared = [metric for metric in _COMPARED if any(metric in _base(item) for item in languages)]
+        header = (*_HEADER, *(_COMPARED[metric] for metric in compared))
+        text += table([header, *(_row(item, compared) for item in languages)])
+        text += "scores: bare base → modules, on held-out data (--help says which)\n" if compared else ""
     else:
         text += "no languages yet; add some with modenc train or modenc hub install\n"
     base = {"id": info.base_id, "fingerprint": info.base_fingerprint}
@@ -132,7 +136,7 @@ def _summary(hub: Hub, lang: str) -> dict[str, Any]:
             "name": card.name,
             "modules": _modules(hub, lang),
             "bytes": card.nbytes,
-            "scores": card.last_scores(),
+            "comparison": card.comparison,
             "licenses": list(card.licenses),
             "commercial_use": card.commercial_use,
         }
@@ -140,12 +144,21 @@ def _summary(hub: Hub, lang: str) -> dict[str, Any]:
         return {"code": lang, "error": str(error)}
 
 
-def _row(summary: dict[str, Any]) -> tuple[str, ...]:
+def _base(summary: Mapping[str, Any]) -> Mapping[str, float]:
+    """Return the bare base's values of a language's comparison; empty without any."""
+    found: Mapping[str, float] = summary.get("comparison", {}).get("base", {})
+    return found
+
+
+def _row(summary: Mapping[str, Any], compared: Sequence[str]) -> tuple[str, ...]:
     if "error" in summary:
         return summary["code"], "", "damaged: see modenc hub check"
-    scores = ", ".join(f"{name} {value:.1f}" for name, value in summary["scores"].items())
     size, use = f"{summary['bytes'] / 1e6:.1f}", summary["commercial_use"]
-    return summary["code"], summary["name"], " ".join(summary["modules"]), size, use, scores
+    base, own = _base(summary), summary["comparison"].get("modules", {})
+    pairs = [
+        f"{base[name]:.1f} → {own[name]:.1f}" if name in base and name in own else "" for name in compared
+    ]
+    return summary["code"], summary["name"], " ".join(summary["modules"]), size, use, *pairs
 
 
 def _modules(hub: Hub, lang: str) -> list[str]:
@@ -158,8 +171,9 @@ def _modules(hub: Hub, lang: str) -> list[str]:
 def run_show(args: argparse.Namespace) -> None:
     """Show what a language's modules are and were trained on.
 
-    Prints licenses, base, stages, scores and data, as the language's card states them. For everything on the
-    card, such as all settings and checksums, use --json.
+    Prints licenses, base, stages, the comparison with the base, and a sum of the data, as the language's card
+    states them. Data are also those of another language's adapters that these started from. For everything on
+    the card, such as each source, all settings and checksums, use --json.
 
     Examples:
         modenc hub show --hub adapters_hub/me5-small --lang kk
@@ -191,12 +205,10 @@ def sections(card: Card) -> dict[str, list[tuple[str, ...]]]:
     """Return title → indented rows of cells, a header first."""
     from modenc.hub.card import table_of
 
-    scores = [(name, f"{value:.2f}") for name, value in card.last_scores().items()]
     tables: dict[str, list[tuple[str, ...]]] = {
         "stages": [_STAGE_HEADER, *(_stage_row(*item) for item in card.stages.items())],
         "compared with the base alone": table_of(card.comparison),
-        "scores on development data": [("metric", "score"), *scores],
-        "data": [_DATA_HEADER, *map(_data_row, card.data)],
+        "data": [_DATA_HEADER, *_data_rows(card.data)],
     }
     return {
         title: [(f"  {row[0]}", *row[1:]) for row in rows] if len(rows) > 1 else []
@@ -218,8 +230,14 @@ def _mapping(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _data_row(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(str(row.get(key) or other) for key, other in _DATA_COLUMNS.items())
+def _data_rows(sources: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    """Yield a line for each kind of data: how many sources and rows it has."""
+    kinds: dict[str, list[int]] = {}
+    for source in sources:
+        rows = source.get("rows")
+        kinds.setdefault(str(source.get("role", "")), []).append(rows if isinstance(rows, int) else 0)
+    for kind, counts in kinds.items():
+        yield kind, str(len(counts)), f"{sum(counts):,}" if any(counts) else ""
 
 
 def run_check(args: argparse.Namespace) -> int:
@@ -233,10 +251,8 @@ def run_check(args: argparse.Namespace) -> int:
 
     exit code: 0 no issues, 1 issues (one a line), 2 no such hub or language
     """
-    from modenc.hub.verify import verify_hub
-
     hub = open_hub(args)
-    issues = [issue for lang in args.lang or [None] for issue in verify_hub(hub, lang)]
+    issues = [issue for lang in args.lang or [None] for issue in hub.verify(lang)]
     codes = [hub.card(lang).lang for lang in args.lang] if args.lang and not issues else hub.languages()
     for issue in issues:
         sys.stdout.write(f"{issue}\n")

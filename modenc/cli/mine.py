@@ -16,8 +16,7 @@ from modenc.cli.arguments import (
     write,
 )
 from modenc.cli.text_io import check_output, read_texts
-from modenc.errors import DataError, OptionError
-from modenc.extras import require_extra
+from modenc.errors import DataError, OptionError, require_extra
 from modenc.storage import disk_errors, write_atomically
 
 _EACH: dict[str, Any] = {"action": "append"}

@@ -52,8 +52,6 @@ def run(args: argparse.Namespace) -> int:
     """
     from modenc.languages import normalize_code
     from modenc.recipe.loader import load_recipe
-    from modenc.training.monolithic import train_monolithic
-    from modenc.training.pipeline import train
 
     is_distributed = on_cluster(args)
     if args.monolithic and (args.on or args.lang or args.force):
@@ -62,8 +60,11 @@ def run(args: argparse.Namespace) -> int:
             "leave out --on, --lang and --force"
         )
     languages = [normalize_code(code) for code in args.lang] if args.lang else None
-    # The training checks the files of the languages that are chosen.
-    recipe = load_recipe(args.recipe, args.overrides, check_files=False)
+    recipe = load_recipe(args.recipe, args.overrides, languages=languages)
+    # After the recipe was checked, since these packages take seconds.
+    from modenc.training.monolithic import train_monolithic
+    from modenc.training.pipeline import train
+
     if args.monolithic:
         train_monolithic(recipe, Path(args.monolithic))
         write(args, {"model": args.monolithic}, f"{args.monolithic}\n")

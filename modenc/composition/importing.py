@@ -166,7 +166,6 @@ def _card(code: str, info: HubInfo, configs: Mapping[str, Any], license: str, so
         stages=stages,
         data=[{"role": "imported adapters", "source": source, "license": license}],
         licenses=[license],
-        scores={},
         recipe="",
         recipe_hash="",
         seed=0,

@@ -1,30 +1,19 @@
 """Dense layers ``act(x W^T + b) [+ residual]`` in the precision of an engine.
 
 On CPUs oneDNN's matrix product packs weights once and applies the activation or residual in the same pass.
-torch's ``linear`` needs two passes; it is used if torch was built without oneDNN, and in float32 if it is
-measured to be faster on this machine.
+torch's ``linear`` needs two passes; it is used if torch was built without oneDNN, and in float32 without
+AVX-512.
 """
 
 from __future__ import annotations
 
-import hashlib
-import logging
-import os
-import platform
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional
-
-from modenc.cache import Marker, cache_dir
-from modenc.errors import StorageError
-
-logger = logging.getLogger(__name__)
 
 Precision = Literal["fp32", "bf16"]
 Activation = Literal["none", "relu", "gelu"]
@@ -35,11 +24,6 @@ _ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
 }
 # oneDNN packs weights for a number of rows; other numbers work as well.
 _TYPICAL_ROWS = 1024
-_ROUNDS = 12
-# Smaller differences are noise.
-_MARGIN = 1.03
-# Environment variables that limit the libraries to older instructions.
-_LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS")
 
 
 def make_dense(weight: Tensor, bias: Tensor, precision: Precision) -> Dense:
@@ -48,7 +32,7 @@ def make_dense(weight: Tensor, bias: Tensor, precision: Precision) -> Dense:
         weight, bias = weight.bfloat16(), bias.bfloat16()
     if weight.device.type != "cpu" or not onednn_works(weight.dtype):
         return TorchDense(weight, bias)
-    if weight.dtype == torch.float32 and torch_is_faster(torch.get_num_threads()):
+    if weight.dtype == torch.float32 and torch_is_faster():
         return TorchDense(weight, bias)
     return OneDnnDense(weight, bias)
 
@@ -91,51 +75,13 @@ class OneDnnDense:
 Dense = TorchDense | OneDnnDense
 
 
-@cache
-def torch_is_faster(threads: int) -> bool:
-    """Measure whether torch's ``linear`` is clearly faster in float32 than oneDNN with this many threads.
+def torch_is_faster() -> bool:
+    """Check whether torch's ``linear`` is at least as fast in float32 as oneDNN: on CPUs without AVX-512.
 
-    Measured once a machine, in a fraction of a second, on a feed-forward block of a small body, and cached.
-    The instruction set alone does not tell: with AVX2, torch's default library (MKL) was faster on the code
-    path for Intel's processors; with AVX-512 on AMD's it is slower (``benchmarks/performance_findings.md``).
+    There torch's default library (MKL) needs a tenth less time on its path for Intel's processors and no more
+    on AMD's; with AVX-512 oneDNN is twice as fast (``benchmarks/performance_findings.md``).
     """
-    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    machine = [torch.backends.cpu.get_cpu_capability(), platform.machine(), sorted(capabilities.items())]
-    limits = [os.environ.get(name, "") for name in _LIMITS]
-    key = repr([threads, torch.__version__, machine, limits])
-    marker = None
-    with suppress(StorageError):  # without a cache, measured in each process
-        marker = Marker(cache_dir() / "kernels" / hashlib.sha256(key.encode()).hexdigest())
-    faster = marker.lines() if marker else []
-    if not faster:
-        ratio = times_faster(_block(OneDnnDense), _block(TorchDense))
-        faster = ["torch" if ratio >= _MARGIN else "oneDNN"]
-        logger.info("float32 matmul: torch is %.2fx as fast as oneDNN; using %s", ratio, faster[0])
-        if marker:
-            marker.write(faster)
-    return faster == ["torch"]
-
-
-# Weights are packed outside inference mode, too.
-@torch.inference_mode(False)
-@torch.no_grad()
-def _block(dense: Callable[[Tensor, Tensor], Dense]) -> Callable[[], Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    x, up, down = (torch.rand(shape, generator=generator) for shape in ((512, 384), (1536, 384), (384, 1536)))
-    inner, outer = dense(up, torch.zeros(len(up))), dense(down, torch.zeros(len(down)))
-    return torch.inference_mode()(lambda: outer(inner(x, activation="gelu"), residual=x))
-
-
-def times_faster(first: Callable[[], Any], second: Callable[[], Any]) -> float:
-    """Return how many times faster ``second`` is, by the least time of each of the two."""
-    least = [float("inf"), float("inf")]
-    # The two alternate, so that a busy moment affects both.
-    for _ in range(_ROUNDS):
-        for number, run in enumerate((first, second)):
-            start = time.perf_counter()
-            run()
-            least[number] = min(least[number], time.perf_counter() - start)
-    return least[0] / max(least[1], 1e-9)
+    return "AVX512" not in torch.backends.cpu.get_cpu_capability()
 
 
 @cache

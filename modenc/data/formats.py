@@ -15,8 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from modenc.errors import DataError
-from modenc.suggest import closest_match
+from modenc.errors import DataError, closest_match
 from modenc.texts import is_missing
 
 Row = dict[str, str]

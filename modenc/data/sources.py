@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from modenc.data.formats import MOST_SHOWN, Row, flatten, read_file
-from modenc.errors import DataError
-from modenc.extras import require_extra
+from modenc.errors import DataError, closest_match, require_extra
 from modenc.ranges import NonNegativeInt, PositiveInt
-from modenc.suggest import closest_match
 
 _PREFIX = "hf://datasets/"
 # The only reader of ``datasets`` that runs code of a file: it unpickles files in the working folder.

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modenc.encoder import ModularEncoder
-from modenc.extras import require_extra
+from modenc.errors import require_extra
 from modenc.languages import find_code
 
 require_extra("mteb", "mteb")

@@ -23,7 +23,7 @@ from modenc.evaluation.geometry import calinski_harabasz, invariance, isotropy, 
 from modenc.evaluation.results import Result, SystemResults, environment
 from modenc.evaluation.retrieval import Vectors, unit
 from modenc.evaluation.search import make_search_set, pool_metrics, search_metrics
-from modenc.evaluation.significance import Floats, metric_value, percentile_interval, resample_metric
+from modenc.evaluation.significance import METRICS, Floats, percentile_interval, resample_metric
 from modenc.evaluation.sts import (
     Items,
     PairVectors,
@@ -110,9 +110,9 @@ class _Run:
         return {lang: self.encode([t[number] for number in common], lang) for lang, t in texts.items()}
 
     def record(self, task: str, metric: str, languages: tuple[str, ...], items: Items) -> None:
-        """Add a metric of items [n, k], as :func:`metric_value` computes it, with its interval."""
+        """Add a metric of items [n, k], as :data:`METRICS` computes it, with its interval."""
         low, high = percentile_interval(resample_metric(metric, items, self.seed))
-        result = Result(task, metric, languages, metric_value(metric, items), len(items), low, high)
+        result = Result(task, metric, languages, METRICS[metric](items), len(items), low, high)
         self.results.append(result)
         self.items[result.key] = items
         logger.info("  %s %.2f [%.2f, %.2f]", result.key, result.value, low, high)

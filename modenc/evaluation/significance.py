@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,16 +14,29 @@ Floats = npt.NDArray[np.float64]
 SAMPLES = 1000
 
 
-def metric_value(metric: str, items: Items) -> float:
-    """Compute a metric of a test set's items [n, k].
+def percent(items: Items) -> float:
+    """Average items from 0 (a miss) to 1 (a hit), in percent."""
+    return float(items.mean() * 100)
 
-    ``spearman`` correlates columns; others are the mean of items from 0 (a miss) to 1 (a hit), in percent,
-    and ``xsim_error`` what this leaves of 100.
-    """
-    if metric == "spearman":
-        return mean_spearman(items)
-    hits = float(items.mean() * 100)
-    return 100 - hits if metric.startswith("xsim_error") else hits
+
+def percent_missed(items: Items) -> float:
+    """Return what :func:`percent` leaves of 100."""
+    return 100 - percent(items)
+
+
+METRICS: dict[str, Callable[[Items], float]] = {
+    "spearman": mean_spearman,
+    "xsim_error": percent_missed,
+    "xsim_error_cosine": percent_missed,
+    "ndcg_at_10": percent,
+    "accuracy_at_1": percent,
+    "mrr_at_10": percent,
+    "pool_accuracy_at_1": percent,
+    "pool_own_language": percent,
+    "accuracy": percent,
+    "zero_shot_accuracy": percent,
+}
+"""Metric with an interval → its value of a test set's items [n, k]."""
 
 
 def resample_metric(metric: str, items: Items, seed: int, samples: int = SAMPLES) -> Floats:
@@ -32,7 +47,8 @@ def resample_metric(metric: str, items: Items, seed: int, samples: int = SAMPLES
     """
     rng = np.random.default_rng(seed)
     size = len(items)
-    return np.array([metric_value(metric, items[rng.integers(size, size=size)]) for _ in range(samples)])
+    value = METRICS[metric]
+    return np.array([value(items[rng.integers(size, size=size)]) for _ in range(samples)])
 
 
 def percentile_interval(values: Floats, level: float = 0.95) -> tuple[float, float]:

@@ -12,11 +12,10 @@ from modenc.base_model import resolve_base
 from modenc.composition.body import compose
 from modenc.composition.modules import to_modules
 from modenc.composition.st_module import load_body, most_positions
-from modenc.errors import OptionError
+from modenc.errors import OptionError, require_extra
 from modenc.exporting.graphs import write_onnx, write_openvino
 from modenc.exporting.normalizer import with_normalization
 from modenc.exporting.widening import widen
-from modenc.extras import require_extra
 from modenc.hub.card import Card
 from modenc.hub.files import json_text
 from modenc.hub.layout import MODULES_FILE, POOLING_FOLDER, README_FILE, HubInfo, pooling_and_prompts

@@ -12,9 +12,6 @@ from modenc.hub.files import check_keys, json_object, json_text
 from modenc.hub.layout import PART_FILES, VERSION_FOLDER
 from modenc.licenses import commercial_use
 
-# Infix of scores on development data, between the stage and the metric.
-_AFTER = "_dev_after_"
-
 
 class FileRecord(TypedDict):
     """Size and checksum of a published file."""
@@ -41,8 +38,6 @@ class Card:
     """Entry ``{role, source, license, rows, translator}`` for each source; ``role`` is its kind of data."""
     licenses: list[str]
     """Licenses of the modules."""
-    scores: dict[str, float]
-    """Metric → value."""
     recipe: str
     """Name of the recipe."""
     recipe_hash: str
@@ -68,13 +63,6 @@ class Card:
             if name.startswith(prefix) and name != "README.md"
         ]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-    def last_scores(self) -> dict[str, float]:
-        """Return the metrics of the last scored stage without their mean, or else three scores."""
-        last = {key.split(_AFTER)[1]: value for key, value in self.scores.items() if _AFTER in key}
-        if len(last) > 1:
-            last.pop("score", None)
-        return last or dict(list(self.scores.items())[:3])
 
     @property
     def parts(self) -> tuple[str, ...]:

@@ -57,7 +57,6 @@ def language_page(card: Card) -> str:
         metadata=front_matter(card, "modenc", "modular", "adapters"),
         stages=[STAGE_MODULES[stage].title if stage in STAGE_MODULES else stage for stage in card.stages],
         compared=table_of(card.comparison) or [()],
-        scores=[(key, f"{score:.2f}") for key, score in card.scores.items()],
     )
 
 
@@ -119,7 +118,7 @@ def hub_page(name: str, info: HubInfo, cards: Sequence[Card]) -> str:
 
 
 def _row(card: Card) -> tuple[str, ...]:
-    metrics = card.comparison.get(MODULES) or card.last_scores()
+    metrics = card.comparison.get(MODULES, {})
     scores = ", ".join(f"{metric} {metrics[metric]:.1f}" for metric in SCORES if metric in metrics)
     page = f"[{card.name}]({PurePosixPath(card.lang, card.version, README_FILE)})"
     return page, card.lang, " ".join(card.parts), f"{card.nbytes / 1e6:.1f}", scores

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from modenc.errors import HubError, LanguageError
 from modenc.hub.card import Card, FileRecord
-from modenc.hub.checks import raise_issues
+from modenc.hub.checks import HubIssue, raise_issues
 from modenc.hub.files import files_below, json_text, read_text, sha256
 from modenc.hub.layout import (
     CARD_FILE,
@@ -81,7 +81,7 @@ class Hub:
     def languages(self) -> list[str]:
         """Return the codes of the hub's languages, sorted, the pivot first.
 
-        Folders whose name is no normalized code are left out; :func:`~modenc.hub.verify.verify_hub` reports
+        Folders whose name is no normalized code are left out; :meth:`verify` reports
         them.
 
         Raises:
@@ -140,6 +140,25 @@ class Hub:
             return self.read(lang)
         raise_issues(issues, folder.name, folder)
         return language
+
+    def verify(self, lang: str | None = None) -> list[HubIssue]:
+        """Recompute all checksums and check all parts of the hub, or of one language; returns the issues.
+
+        Raises:
+            HubError: the hub lacks the language ``lang``.
+        """
+        if lang is not None:
+            self.folder(lang)
+        issues: list[HubIssue] = []
+        for code in self.languages() if lang is None else [normalize_code(lang)]:
+            try:
+                layout, card = self.layout(code), self.card(code)
+            except HubError as error:
+                issues.append(HubIssue(CARD_FILE, str(error), code))
+                continue
+            _, found = read_language(layout, card, self.info, code)
+            issues += [replace(issue, lang=code) for issue in found]
+        return issues
 
     def _folder(self, lang: str) -> Path:
         return self.path / normalize_code(lang)

@@ -9,24 +9,11 @@ from typing import Any
 from modenc.data.kinds import KINDS, DataKind
 from modenc.data.sources import Source
 from modenc.recipe.issues import Issue, LocatedIssue, Place, unknown_keys
-from modenc.recipe.paper_settings import PAPER_SECTIONS, data_for_alignment
+from modenc.recipe.objectives import ALSO_READS, PHASED_OBJECTIVES
 from modenc.recipe.settings import FRESH, LanguagePlan
 
 LONGEST_REPLACEMENT = 4
 """Most characters in place of one: a letter of another script is one to four letters."""
-
-# Settings that decide which data a stage reads.
-_CHOICES = (
-    ("vocabulary", "method"),
-    ("language_adaptation", "objective"),
-    ("sentence_encoding", "objective"),
-    ("sentence_encoding", "scored_steps"),
-    ("sentence_encoding", "keep_ranking_steps"),
-    ("alignment", "objective"),
-)
-
-# Setting → the data that it decides on, which the stage's objective does not.
-_READ_FOR = {"scored_steps": ("scored_pairs",), "keep_ranking_steps": ("scored_pairs", "passages")}
 
 
 def check_plan(plan: LanguagePlan) -> Iterator[Issue]:
@@ -78,7 +65,7 @@ def _adapted_to_pivot(plan: LanguagePlan) -> Iterator[Issue]:
         return
     path: Place = ("language_adaptation", "objective")
     alignment = plan.alignment
-    if alignment.objective in ("none", *PAPER_SECTIONS) or alignment.partners == "all":
+    if alignment.objective in ("none", *PHASED_OBJECTIVES) or alignment.partners == "all":
         found = f"partners = {alignment.partners!r} and objective = {alignment.objective!r}"
         message = (
             "'pivot' reads the data and losses of [alignment]: expected partners = 'pivot' and one of joint, "
@@ -96,14 +83,20 @@ def _adapted_to_pivot(plan: LanguagePlan) -> Iterator[Issue]:
 def _missing_data(plan: LanguagePlan) -> Iterator[Issue]:
     """Yield the kinds of data that a stage's setting needs and the recipe lacks."""
     data = plan.data.allowed()
-    for section, key in _CHOICES:
+    encoding = plan.sentence_encoding
+    needs = [
+        ("vocabulary", "method", plan.reads("vocabulary")),
+        # For stage 2's 'pivot' [alignment] reports what is missing.
+        ("language_adaptation", "objective", plan.objective_reads("language_adaptation")),
+        ("sentence_encoding", "objective", plan.objective_reads("sentence_encoding")),
+        *(
+            ("sentence_encoding", key, lists if getattr(encoding, key) else ())
+            for key, lists in ALSO_READS["sentence_encoding"].items()
+        ),
+        ("alignment", "objective", plan.reads("alignment")),
+    ]
+    for section, key, lists in needs:
         choice = getattr(getattr(plan, section), key)
-        # [alignment] reports the data that 'pivot' needs.
-        lists = () if choice == "pivot" else plan.reads(section)
-        if key in _READ_FOR:
-            lists = _READ_FOR[key] if choice else ()
-        elif section == "sentence_encoding":
-            lists = tuple(name for name in lists if name not in _READ_FOR["keep_ranking_steps"])
         if missing := [name for name in lists if not getattr(data, name)]:
             names = " and ".join(f"data.{name}" for name in missing)
             there = any(getattr(plan.data, name) for name in missing)
@@ -134,7 +127,7 @@ def _alignment(plan: LanguagePlan) -> Iterator[Issue]:
             pivot_negatives=(0,),
             strength=(1.0,),
         )
-    if objective in PAPER_SECTIONS:
+    if objective in PHASED_OBJECTIVES:
         yield from only("objective", keep_weight=(0.0,), similarity_weight=(0.0,))
     if objective == "scored" and not plan.keeps_passages():
         # Without passages keep_weight applies to the sentences of translations and paraphrases.
@@ -218,7 +211,7 @@ def check_languages(
     # The pivot's text, which fills EMMA-X's queue, is in the pivot's own plan.
     pivots = plans.get(pivot)
     for lang, plan in plans.items():
-        reads = "text" in data_for_alignment(plan.alignment.objective, plan.emma_x)
+        reads = "text" in plan.objective_reads("alignment")
         if reads and lang != pivot and not (pivots and pivots.data.allowed().text):
             message = f"'emma_x' needs data.text of the pivot too; add it to [languages.{pivot}]"
             yield lang, Issue(("alignment", "objective"), message)

@@ -10,10 +10,9 @@ from typing import Any
 
 import tomli_w
 
-from modenc.errors import RecipeError
+from modenc.errors import RecipeError, closest_match
 from modenc.languages import find_code
 from modenc.recipe.issues import Issue, shortened
-from modenc.suggest import closest_match
 
 DEFAULTS_FILE = "_defaults.toml"
 

@@ -26,12 +26,11 @@ from modenc.data.sources import (
     resolve_source,
     select_rows,
 )
-from modenc.errors import DataError
+from modenc.errors import DataError, closest_match
 from modenc.langid import get_identifier
 from modenc.languages import find_code
 from modenc.recipe.issues import Issue, LocatedIssue, Place
 from modenc.recipe.settings import LanguagePlan
-from modenc.suggest import closest_match
 from modenc.texts import normalize
 
 _BUNDLED = "me5-small"
@@ -71,7 +70,8 @@ def missing_modules(
     if plan.pivot not in languages:
         # Users of a hub may rely on its pivot, even if no language is aligned to it.
         needed[plan.pivot] = ("pivot",)
-    where = f"the hub {' or '.join(repr(str(hub)) for hub in hubs)}"
+    folders = (f"'{hub}'" if os.path.isdir(hub) else f"'{hub}' (no such folder)" for hub in hubs)
+    where = f"the hub {' or '.join(folders)}"
     for lang, place in needed.items():
         if lang in chosen or any(os.path.isfile(hub / lang / "card.json") for hub in hubs):
             continue
@@ -79,7 +79,7 @@ def missing_modules(
         if lang in languages:
             among, advice = "the languages to train", f"train it first, or add --lang {lang}"
         elif place == ("pivot",):
-            advice = f"add [languages.{lang}] or point hub.path at a hub that has it"
+            advice = f"add [languages.{lang}] or name a hub that has it as hub.start_from"
         yield Issue(place, f"expected {lang!r} among {among} or in {where}, found it in neither; {advice}")
 
 

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from modenc.errors import RecipeError
-from modenc.suggest import closest_match
+from modenc.errors import RecipeError, closest_match
 
 Place = tuple[str | int, ...]
 """Place of a value: keys and list positions, as in ``("data", "text", 0, "path")``."""

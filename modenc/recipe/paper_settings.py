@@ -18,26 +18,6 @@ from modenc.ranges import (
 
 PaperObjective = Literal["contrastive", "bitranslation", "vmsst", "vmsst_contrastive", "musr", "emma_x"]
 
-PAPER_SECTIONS: dict[str, tuple[str, ...]] = {
-    "contrastive": (),
-    "bitranslation": ("decoder", "vmsst"),
-    "vmsst": ("decoder", "vmsst"),
-    "vmsst_contrastive": ("decoder", "vmsst"),
-    "musr": ("decoder", "musr"),
-    "emma_x": ("emma_x",),
-}
-"""Other papers' objective → the sections that it reads besides its stage's."""
-
-_READS: dict[str, tuple[str, ...]] = {
-    "none": (),
-    **dict.fromkeys(PAPER_SECTIONS, ("parallel",)),
-    "joint": ("cross_paraphrases", "parallel"),
-    "paraphrase": ("cross_paraphrases",),
-    "parallel": ("parallel",),
-    "scored": ("cross_scored_pairs",),
-    "scored+parallel": ("cross_scored_pairs", "parallel"),
-}
-
 
 @dataclass(frozen=True)
 class DecoderSettings:
@@ -131,11 +111,3 @@ class EmmaXSettings:
     """Peak learning rate of the classifier (paper: 3e-5, over many more steps)."""
     unpaired_rate_share: PositiveFloat
     """Peak learning rate of the encoder in phase 2, as a share of the optimizer's (paper: 1)."""
-
-
-def data_for_alignment(objective: str, emma_x: EmmaXSettings) -> tuple[str, ...]:
-    """List the kinds of data that stage 4, or a monolithic training, reads of each language."""
-    if objective != "emma_x":
-        return _READS[objective]
-    pairs = ("parallel",) if emma_x.warmup_share > 0 else ()
-    return (*pairs, *(("text",) if emma_x.warmup_share < 1 else ()))

@@ -10,8 +10,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from modenc.errors import closest_match
 from modenc.recipe.issues import Issue, Place, unknown_keys
-from modenc.suggest import closest_match
 
 T = TypeVar("T")
 

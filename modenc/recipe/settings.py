@@ -30,14 +30,13 @@ from modenc.ranges import (
     at_least,
 )
 from modenc.recipe.issues import LanguageTable, Place
-from modenc.recipe.paper_settings import PAPER_SECTIONS as PAPER_SECTIONS
+from modenc.recipe.objectives import ALSO_READS, READS
 from modenc.recipe.paper_settings import (
     DecoderSettings,
     EmmaXSettings,
     MusrSettings,
     PaperObjective,
     VmsstSettings,
-    data_for_alignment,
 )
 
 VocabularyMethod = Literal["base", "focus", "trim", "extend"]
@@ -404,22 +403,32 @@ class LanguagePlan:
 
     def reads(self, stage: str) -> tuple[str, ...]:
         """List the lists of ``data`` that a stage trains on, in a fixed order."""
+        settings = getattr(self, stage)
         if stage == "vocabulary":
-            return () if self.vocabulary.method == "base" else ("text",)
+            return READS[stage][settings.method]
+        learns_from_pivot = stage == "language_adaptation" and settings.objective == "pivot"
+        lists = self.objective_reads("alignment" if learns_from_pivot else stage)
         if stage == "sentence_encoding":
-            encoding, kinds = self.sentence_encoding, {"mnrl": "paraphrases", "simcse": "text"}
-            lists = tuple(name for kind, name in kinds.items() if kind in encoding.objective.split("+"))
-            pairs = ("scored_pairs",) if encoding.scores() else ()
-            return (*lists, *pairs, *(("passages",) if encoding.keep_ranking_steps else ()))
-        if stage == "language_adaptation" and self.language_adaptation.objective != "pivot":
-            return () if self.language_adaptation.objective == "none" else ("text",)
-        lists = data_for_alignment(self.alignment.objective, self.emma_x)
+            also = [names for key, names in ALSO_READS[stage].items() if getattr(settings, key)]
+            return tuple(dict.fromkeys(name for names in (lists, *also) for name in names))
+        if stage == "language_adaptation" and not learns_from_pivot:
+            return lists
         own = ("paraphrases",) if self.alignment.partners == "all" and "cross_paraphrases" in lists else ()
         # The pivot's sentences of cross-lingual data come with the other languages.
         if self.lang == self.pivot:
             return own
-        kept = ("passages",) if stage == "alignment" and self.keeps_passages() else ()
+        kept = ALSO_READS[stage]["keep_weight"] if stage == "alignment" and self.keeps_passages() else ()
         return (*own, *lists, *kept)
+
+    def objective_reads(self, section: str) -> tuple[str, ...]:
+        """List the lists of ``data`` that the objective of a section learns from in a language."""
+        objective = getattr(self, section).objective
+        lists = READS[section][objective]
+        if objective != "emma_x":
+            return lists
+        share = self.emma_x.warmup_share
+        unread = (("parallel",) if share == 0 else ()) + (("text",) if share == 1 else ())
+        return tuple(name for name in lists if name not in unread)
 
     def keeps_passages(self) -> bool:
         """Check whether alignment keeps the cosines between passages and their queries."""

@@ -1,5 +1,5 @@
 """Embeddings over HTTP, as OpenAI's embeddings API has them. Needs the extra ``serve``."""
 
-from modenc.extras import require_extra
+from modenc.errors import require_extra
 
 require_extra("serve", "fastapi", "uvicorn", "prometheus_client", "orjson")

@@ -1,5 +1,5 @@
 """Training: each stage a function from files to files. Needs the extra ``train``."""
 
-from modenc.extras import require_extra
+from modenc.errors import require_extra
 
 require_extra("train", "adapters", "peft", "deepfocus", "accelerate", "datasets", "scipy", "sentencepiece")

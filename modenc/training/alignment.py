@@ -17,7 +17,8 @@ from sentence_transformers import SentenceTransformer
 from torch import nn
 
 from modenc.data.kinds import CrossRow, CrossScoredRow
-from modenc.recipe.settings import FRESH, PAPER_SECTIONS, AlignmentSettings
+from modenc.recipe.objectives import PHASED_OBJECTIVES
+from modenc.recipe.settings import FRESH, AlignmentSettings
 from modenc.training.adapters_io import (
     add_parallel_adapter,
     load_parallel_adapter,
@@ -32,9 +33,6 @@ from modenc.training.objectives.pivot_loss import PivotAlignmentLoss, ScoredAlig
 from modenc.training.phases import objective_inputs, run_phases
 from modenc.training.stage import Stage, published_adapter, published_modules
 from modenc.training.trainers import train_sentence_model
-
-_KINDS = {"scored": "cross_scored_pairs", "paraphrase": "cross_paraphrases", "parallel": "parallel"}
-"""Kind of rows → the list of ``data`` that has them, in the order of the kinds' batches."""
 
 
 def train_alignment(stage: Stage) -> dict[str, Any]:
@@ -51,7 +49,7 @@ def train_alignment(stage: Stage) -> dict[str, Any]:
         if settings.start != FRESH:
             load_parallel_adapter(body, published_adapter(stage, settings.start, "cla"))
 
-    if settings.objective in PAPER_SECTIONS:
+    if settings.objective in PHASED_OBJECTIVES:
         attach()
         metrics = _learn_paper_objective(stage, model, published_weights)
     else:
@@ -102,10 +100,10 @@ def learn_from_pivot(
     Returns the metrics of :func:`~modenc.training.trainers.train_sentence_model`.
     """
     rows = alignment_rows(stage.data, settings, stage.plan.run.seed)
-    unscored = [row for kind, found in rows.items() if kind != "scored" for row in found]
+    unscored = [row for kind, found in rows.items() if kind != "cross_scored_pairs" for row in found]
     counterparts = [row.pivot for row in unscored]
     negatives = [row.pivot_negative for row in unscored if row.pivot_negative]
-    pairs = [text for row in rows.get("scored", []) for text in (row.pivot1, row.pivot2)]
+    pairs = [text for row in rows.get("cross_scored_pairs", []) for text in (row.pivot1, row.pivot2)]
     pivot_row = _numbered([*counterparts, *negatives, *pairs])
     own_row = _numbered(row.text for row in unscored)
     pivot = pivot_encoder(stage)
@@ -122,12 +120,12 @@ def learn_from_pivot(
     sets: dict[str, Dataset] = {}
     losses: dict[str, nn.Module] = {}
     for kind, found in rows.items():
-        if kind == "scored":
+        if kind == "cross_scored_pairs":
             sets[kind] = _scored_dataset(found, pivot_row)
             losses[kind] = ScoredAlignmentLoss(model, vectors, settings)
         else:
             sets[kind] = _dataset(found, pivot_row, own_row)
-            loss = "mnrl" if kind == "paraphrase" else settings.parallel_loss
+            loss = "mnrl" if kind == "cross_paraphrases" else settings.parallel_loss
             losses[kind] = PivotAlignmentLoss(model, vectors, settings, losses=loss, before=before)
     if kept is not None:
         sets["passages"], losses["passages"] = kept, keeping
@@ -145,7 +143,7 @@ def learn_from_pivot(
 def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -> dict[str, list[Any]]:
     """Sample as many rows of each kind as the steps can read.
 
-    Returns ``paraphrase`` and ``parallel`` → cross-lingual rows, ``scored`` → scored cross-lingual pairs.
+    Returns the name of each kind → its rows; translations are cross-lingual rows as paraphrases are.
     """
     rows, optimizer = _all_rows(data), settings.optimizer
     # The kinds take turns batch by batch, and the first may have one batch more.
@@ -156,8 +154,8 @@ def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -
 
 
 def _all_rows(data: TrainingData) -> dict[str, list[Any]]:
-    reads = data.plan.reads("alignment")
-    rows = {kind: getattr(data, name).train for kind, name in _KINDS.items() if name in reads}
+    reads = data.plan.objective_reads("alignment")
+    rows: dict[str, list[Any]] = {name: getattr(data, name).train for name in reads}
     if "parallel" in rows:
         rows["parallel"] = [CrossRow(row.text, row.pivot, None) for row in rows["parallel"]]
     return rows

@@ -107,18 +107,14 @@ def align_all_pairs(stages: Mapping[str, Stage]) -> dict[str, Any]:
     """
     pivot = stages[next(iter(stages.values())).plan.pivot]
     plan, settings, optimizer = pivot.plan, pivot.plan.alignment, pivot.plan.alignment.optimizer
-    texts = {
-        kind: _item_texts(stages, kind)
-        for kind in ("paraphrase", "parallel")
-        if settings.objective in (kind, "joint")
-    }
+    texts = {kind: _item_texts(stages, kind) for kind in plan.objective_reads("alignment")}
     batches = batches_of_pairs(texts, settings, plan.run.seed)
     models = {}
     for lang, stage in stages.items():
         body, tokenizer = stage.body_and_tokenizer(dropout=settings.dropout)
         models[lang] = sentence_model(body, tokenizer, stage.plan, settings.max_length)
         add_parallel_adapter(body, settings.reduction_factor)
-    losses = {"paraphrase": "mnrl", "parallel": settings.parallel_loss}
+    losses = {"cross_paraphrases": "mnrl", "parallel": settings.parallel_loss}
     # A row of the data set is a whole batch, so that a batch stays within one pair of languages.
     rows = replace(optimizer, steps=len(batches) // optimizer.gradient_accumulation, batch_size=1)
     trainer = BodyTrainer(
@@ -199,7 +195,7 @@ def _shared_items(kind: str, items: Items, size: int) -> dict[tuple[int, int], l
             pairs[query, target] = shared
     if not pairs:
         raise RecipeError(
-            f"alignment.partners: expected two languages whose {kind} data share {size} pivot sentences or "
+            f"alignment.partners: expected two languages whose data.{kind} share {size} pivot sentences or "
             "more, found none; use a smaller alignment.optimizer.batch_size, or partners = 'pivot'"
         )
     return pairs

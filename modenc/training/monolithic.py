@@ -26,8 +26,8 @@ from modenc.data.kinds import ParaphraseRow
 from modenc.data.training_sets import TrainingSet
 from modenc.errors import RecipeError
 from modenc.recipe.loader import check_recipe
-from modenc.recipe.paper_settings import data_for_alignment
-from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Recipe
+from modenc.recipe.objectives import PHASED_OBJECTIVES, READS
+from modenc.recipe.settings import LanguagePlan, Recipe
 from modenc.storage import disk_errors, whole_folder
 from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData
@@ -90,7 +90,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     with disk_errors(plan.run.work_dir, _KEPT), training_lock(plan.run.work_dir):
         _begin(work, base, plan, data)
         stage = Stage("monolithic", plan, base, data[plan.lang], work, None)
-        if settings.objective in PAPER_SECTIONS:
+        if settings.objective in PHASED_OBJECTIVES:
             inputs = objective_inputs(stage, settings, model, data)
             metrics = {str(settings.objective): run_phases(inputs, dev)}
         else:
@@ -113,24 +113,18 @@ def _check(plans: Mapping[str, LanguagePlan]) -> None:
             )
     plan = plans[first]
     objective = plan.monolithic.objective
-    if objective in PAPER_SECTIONS:
-        needs = [(str(objective), name, "") for name in data_for_alignment(objective, plan.emma_x)]
+    if objective in PHASED_OBJECTIVES:
+        needs = [(str(objective), name) for name in plan.objective_reads("monolithic")]
     else:
-        needs = [(phase, *_NEEDS[phase]) for phase in objective.split("+")]
-    for choice, name, owner in needs:
-        owners = [one for one in plans.values() if not owner or one.lang == one.pivot]
+        needs = [(phase, name) for phase in objective.split("+") for name in READS["monolithic"][phase]]
+    for choice, name in needs:
+        owners = [one for one in plans.values() if choice != "pivot" or one.lang == one.pivot]
         if not any(getattr(one.data, name) for one in owners):
+            owner = " of the pivot" if choice == "pivot" else ""
             raise RecipeError(
                 f"monolithic.objective: {choice!r} needs data.{name}{owner}, found none in any language; "
                 "add sources or choose another objective"
             )
-
-
-_NEEDS = {
-    "pivot": ("paraphrases", " of the pivot"),
-    "monolingual": ("paraphrases", ""),
-    "cross": ("cross_paraphrases", ""),
-}
 
 
 def _learn_paraphrases(
@@ -180,12 +174,9 @@ def _begin(work: Path, base: BaseModel, plan: LanguagePlan, data: dict[str, Trai
 def _sets_read(data: TrainingData) -> list[TrainingSet[Any]]:
     """List the data that the model trains on, of one language."""
     plan = data.plan
-    objective = plan.monolithic.objective
-    if objective in PAPER_SECTIONS:
-        reads = data_for_alignment(objective, plan.emma_x)
-    else:
-        phases = [name for name in objective.split("+") if name != "pivot" or plan.lang == plan.pivot]
-        reads = tuple(_NEEDS[name][0] for name in phases)
+    reads = plan.objective_reads("monolithic")
+    if plan.monolithic.objective == "pivot" and plan.lang != plan.pivot:
+        reads = ()
     return [getattr(data, name) for name in reads if getattr(plan.data, name)]
 
 

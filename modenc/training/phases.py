@@ -24,7 +24,6 @@ from transformers import set_seed
 
 from modenc.data.kinds import ParallelRow
 from modenc.errors import RecipeError
-from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import AlignmentSettings, LanguagePlan, MonolithicSettings, OptimizerSettings
 from modenc.training.data_access import TrainingData, draw_rows, sample
 from modenc.training.dev import DevEvaluator
@@ -99,7 +98,8 @@ def objective_inputs(
 
     ``pivot`` has the fields of :class:`ObjectiveInputs` that follow ``encode_pivot``.
     """
-    reads = data_for_alignment(settings.objective, stage.plan.emma_x)
+    section = "alignment" if isinstance(settings, AlignmentSettings) else "monolithic"
+    reads = stage.plan.objective_reads(section)
     pairs, texts = {}, {}
     for lang, own in data.items():
         if "parallel" in reads and lang != own.plan.pivot and own.plan.data.parallel:

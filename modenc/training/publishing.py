@@ -38,6 +38,7 @@ from modenc.hub.files import files_below, sha256
 from modenc.hub.layout import README_FILE, HubInfo, LanguageLayout
 from modenc.hub.store import Hub
 from modenc.languages import language_name
+from modenc.recipe.objectives import may_read
 from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
 from modenc.training.body_module import Encode, encoder_of
 from modenc.training.data_access import TrainingData
@@ -47,11 +48,8 @@ from modenc.training.tokenizers import tokens_per_sentence
 
 logger = logging.getLogger(__name__)
 
-# Stage → kinds of data that an adapter may have learned from which the stage can start from.
-_KINDS = {
-    "sentence_encoding": ("text", "paraphrases", "scored_pairs", "passages"),
-    "alignment": ("parallel", "cross_paraphrases", "cross_scored_pairs", "passages"),
-}
+_CAN_START = ("sentence_encoding", "alignment")
+"""Stages that can start from another language's adapter."""
 _PACKAGES = ("modenc", "torch", "transformers", "sentence-transformers", "peft", "adapters", "deepfocus")
 
 
@@ -116,7 +114,6 @@ def _publish(
         stages={name: vars(record) for name, record in records.items()},
         data=sources,
         licenses=sorted({source["license"] for source in sources if source["license"]}),
-        scores=_scores(records),
         recipe=recipe.name,
         recipe_hash=hashlib.sha256(recipe.text.encode()).hexdigest(),
         seed=plan.run.seed,
@@ -139,27 +136,14 @@ def _sources(hub: Hub, stage: Stage, records: Mapping[str, StageRecord]) -> list
         for rows in stage.data.used_by(name)
         for source in rows.sources
     }
-    for name, kinds in _KINDS.items():
+    for name in _CAN_START:
         start = getattr(stage.plan, name).start
         if name in records and start != FRESH and not stage.plan.skips(name):
             # The adapter comes with its own sources, here all that its language has of such kinds.
-            copied = {
-                (entry["role"], entry["source"]): entry
-                for entry in hub.card(start).data
-                if entry["role"] in kinds
-            }
+            kinds, entries = may_read(name), hub.card(start).data
+            copied = {(entry["role"], entry["source"]): entry for entry in entries if entry["role"] in kinds}
             sources = copied | sources
     return list(sources.values())
-
-
-def _scores(records: Mapping[str, StageRecord]) -> dict[str, float]:
-    return {
-        f"{name}_{when}_{metric}": round(float(value), 2)
-        for name, record in records.items()
-        for when in ("dev_before", "dev_after")
-        for metric, value in record.metrics.get(when, {}).items()
-        if math.isfinite(value)
-    }
 
 
 def prepare_hub(recipe: Recipe, plans: Sequence[LanguagePlan], base: BaseModel) -> Hub:

@@ -26,7 +26,8 @@ from modenc.composition.modules import read_modules
 from modenc.errors import HubError, RecipeError
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
-from modenc.recipe.settings import FRESH, PAPER_SECTIONS, STAGES, LanguagePlan
+from modenc.recipe.objectives import PHASED_OBJECTIVES
+from modenc.recipe.settings import FRESH, STAGES, LanguagePlan
 from modenc.storage import whole_file, write_atomically
 from modenc.training.body_module import set_dropout
 from modenc.training.data_access import TrainingData
@@ -193,7 +194,7 @@ def stage_settings(plan: LanguagePlan, name: str) -> dict[str, Any]:
     """Return a stage's section of its recipe, and others that it reads, as plain values."""
     content = dataclasses.asdict(getattr(plan, name))
     choice = str(content.get("objective", content.get("method")))
-    for section in PAPER_SECTIONS.get(choice, ()):
+    for section in PHASED_OBJECTIVES.get(choice, ()):
         content[section] = dataclasses.asdict(getattr(plan, section))
     if name == "language_adaptation" and _reads_pivot(plan, name):
         content["alignment"] = dataclasses.asdict(plan.alignment)

@@ -12,8 +12,7 @@ from langcodes import Language
 
 from modenc.base_model.trust import check_config, has_safetensors, model_errors, model_folder, refuse_adapter
 from modenc.cache import COMMIT
-from modenc.errors import LanguageError
-from modenc.extras import require_extra
+from modenc.errors import LanguageError, require_extra
 from modenc.languages import find_code, normalize_code, script_of_code
 from modenc.translation import Chain, Translation
 

@@ -209,7 +209,7 @@ def test_what_does_not_fit_is_refused(engine):
 @pytest.mark.slow
 @pytest.mark.parametrize("codes", [["kk"], ["kk", "az", BASE]])
 def test_layers_meet_few_numbers_of_tokens(body, codes, monkeypatch):
-    monkeypatch.setattr(kernels, "torch_is_faster", lambda threads: False)
+    monkeypatch.setattr(kernels, "torch_is_faster", lambda: False)
     monkeypatch.setattr(batched_engine, "_TOKENS_BEFORE_MERGING", 1)
     met = set()
 
@@ -237,7 +237,7 @@ def test_layers_meet_few_numbers_of_tokens(body, codes, monkeypatch):
 
 @pytest.mark.parametrize("faster", [True, False])
 def test_the_faster_library_multiplies_and_results_agree(body, faster, monkeypatch):
-    monkeypatch.setattr(kernels, "torch_is_faster", lambda threads: faster)
+    monkeypatch.setattr(kernels, "torch_is_faster", lambda: faster)
     monkeypatch.setattr(batched_engine, "_TOKENS_BEFORE_MERGING", 1)
     engine = filled(body)
     ids, mask = batch()
@@ -250,7 +250,7 @@ def test_the_faster_library_multiplies_and_results_agree(body, faster, monkeypat
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_kernels_agree(dtype, monkeypatch):
-    monkeypatch.setattr(kernels, "torch_is_faster", lambda threads: False)
+    monkeypatch.setattr(kernels, "torch_is_faster", lambda: False)
     torch.manual_seed(0)
     weight, bias = torch.randn(24, 40).to(dtype), torch.randn(24).to(dtype)
     x, residual = torch.randn(3, 5, 40).to(dtype), torch.randn(3, 5, 24).to(dtype)

@@ -13,11 +13,10 @@ import pytest
 from tiny_models import sentences
 from tiny_recipe import save_tiny_recipe
 
-from modenc import extras
+from modenc import errors
 from modenc.cli.main import main
 from modenc.errors import ClusterError, RecipeError
 from modenc.hub.store import Hub
-from modenc.hub.verify import verify_hub
 
 pytest.importorskip("ray", reason="ray is not installed (the extra ray)")
 
@@ -36,7 +35,7 @@ def train(tmp_path):
 
 
 def test_a_missing_ray_is_named(train, monkeypatch, capsys):
-    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "ray" else find_spec(name))
+    monkeypatch.setattr(errors, "find_spec", lambda name: None if name == "ray" else find_spec(name))
     for name in [name for name in sys.modules if name.partition(".")[0] == "ray"]:
         monkeypatch.delitem(sys.modules, name)
     assert train("--on", "ray") == 2
@@ -130,7 +129,7 @@ def test_training_goes_on_when_a_node_is_lost(head, add_node, lose_node, tiny_xl
     loss.join(60)
     assert not loss.is_alive()
     assert capsys.readouterr().out == f"en\t{tmp_path}/hub/en\nkk\t{tmp_path}/hub/kk\n"
-    assert verify_hub(Hub.open(tmp_path / "hub")) == []
+    assert Hub.open(tmp_path / "hub").verify() == []
 
 
 @pytest.mark.slow

@@ -191,7 +191,7 @@ def test_what_cannot_be_exported_is_refused(tiny_hub, tmp_path, monkeypatch):
     (tmp_path / "mine" / "thesis.txt").write_text("mine")
     with pytest.raises(OptionError, match=r"output: expected a new or empty folder, found .*mine"):
         modenc.export(tiny_hub, "kk", tmp_path / "mine")
-    monkeypatch.setattr("modenc.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("modenc.errors.find_spec", lambda name: None)
     monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
     with pytest.raises(MissingExtraError, match=r'onnxruntime.* Run: pip install "modenc\[onnx\]"'):
         modenc.export(tiny_hub, "kk", tmp_path / "model", to="onnx")

@@ -15,7 +15,6 @@ from modenc.errors import HubError, LanguageError, StorageError
 from modenc.hub.card import Card
 from modenc.hub.files import sha256
 from modenc.hub.store import Hub
-from modenc.hub.verify import verify_hub
 
 
 def names(folder: Path) -> list[str]:
@@ -134,7 +133,7 @@ def test_broken_modules_are_not_published(hub: Hub) -> None:
 def test_a_language_with_a_damaged_card_can_be_published_again(hub: Hub) -> None:
     (hub.path / "kk" / "card.json").write_text("{")
     publish(hub, "kk", fill=0.25)
-    assert verify_hub(hub) == []
+    assert hub.verify() == []
 
 
 def test_modules_for_another_base_are_not_published(hub: Hub) -> None:
@@ -203,7 +202,7 @@ def test_a_copy_is_a_hub_once_all_languages_are_in_it(
         hub.copy(copy, INFO)
     shutil.rmtree(copy)
     assert hub.copy(copy, INFO).languages() == hub.languages()
-    assert verify_hub(Hub.open(copy)) == []
+    assert Hub.open(copy).verify() == []
     assert all(hub.card(lang) == Hub.open(copy).card(lang) for lang in hub.languages())
 
 
@@ -218,7 +217,7 @@ def test_a_copy_adds_to_a_hub_one_language_after_the_other(
     ):
         hub.copy(other.path, INFO)
     assert Hub.open(other.path).languages() == ["en", "ky"]
-    assert verify_hub(other) == []
+    assert other.verify() == []
 
 
 def _damage(folder: Path, how: str) -> None:

@@ -15,12 +15,11 @@ from tiny_languages import HIDDEN, PIECES, edit_json, update_card, write_lora
 from modenc.errors import HubError
 from modenc.hub.checks import HubIssue
 from modenc.hub.store import Hub
-from modenc.hub.verify import verify_hub
 
 
 def test_a_good_hub_has_no_problems(hub: Hub) -> None:
-    assert verify_hub(hub) == []
-    assert verify_hub(hub, "kaz") == []
+    assert hub.verify() == []
+    assert hub.verify("kaz") == []
     hub.read("kk")
 
 
@@ -174,11 +173,11 @@ def changed_byte(root: Path) -> None:
 )
 def test_verify_names_language_and_file(hub: Hub, damage: Callable[[Path], object], message: str) -> None:
     damage(hub.layout("kk").root)
-    issues = verify_hub(hub)
+    issues = hub.verify()
     assert {issue.lang for issue in issues} == {"kk"}
     with pytest.raises(AssertionError, match=message):
         raise AssertionError("\n".join(str(issue) for issue in issues))
-    assert verify_hub(hub, "az") == []
+    assert hub.verify("az") == []
 
 
 def test_weights_that_are_no_numbers_are_seen(hub: Hub) -> None:
@@ -222,7 +221,7 @@ def test_a_folder_under_another_name_or_base(hub: Hub) -> None:
     (hub.path / "kk").rename(hub.path / "ky")
     path = hub.path / "ky" / "card.json"
     edit_json(path, base_fingerprint="beef")
-    assert verify_hub(hub) == [
+    assert hub.verify() == [
         HubIssue("card.json", "expected the modules of 'ky', found those of 'kk'", "ky"),
         HubIssue("card.json", "expected the base f00d, found beef", "ky"),
     ]
@@ -239,7 +238,7 @@ def test_a_card_or_hub_may_be_corrected_by_hand(hub: Hub) -> None:
     edit_json(hub.path / "kk" / "card.json", licenses=["CC BY 4.0"])
     edit_json(hub.path / "hub.json", max_length=32)
     again = Hub.open(hub.path)
-    assert verify_hub(again) == []
+    assert again.verify() == []
     assert (again.card("kk").licenses, again.info.max_length) == (["CC BY 4.0"], 32)
     assert again.read("kk").fingerprint == fingerprint
 

@@ -17,7 +17,6 @@ from tiny_languages import INFO, edit_json, make_card, publish, write_modules
 from modenc.errors import HubError, StorageError
 from modenc.hub import store
 from modenc.hub.store import Hub
-from modenc.hub.verify import verify_hub
 
 
 def versions(hub: Hub, lang: str = "kk") -> set[str]:
@@ -37,7 +36,7 @@ def test_the_version_before_stays_until_the_next_one(hub: Hub) -> None:
         age(hub.path / "kk" / name)
     third = publish(hub, "kk", fill=0.125).version
     assert versions(hub) == {second, third}
-    assert verify_hub(hub) == []
+    assert hub.verify() == []
 
 
 def test_the_same_modules_again_repair_what_is_damaged(hub: Hub) -> None:
@@ -46,7 +45,7 @@ def test_the_same_modules_again_repair_what_is_damaged(hub: Hub) -> None:
     second = publish(hub, "kk")
     assert second.fingerprint() == first.fingerprint()
     assert second.version != first.version
-    assert verify_hub(hub) == []
+    assert hub.verify() == []
 
 
 def test_copies_have_the_same_names(hub: Hub, tmp_path: Path) -> None:
@@ -100,7 +99,7 @@ def test_what_a_failed_publication_wrote_is_removed(hub: Hub, monkeypatch: pytes
             with pytest.raises(StorageError, match=r"cannot be written .*; the hub is as it was"):
                 publish(hub, "kk", fill=0.25)
         assert versions(hub) == before
-    assert verify_hub(hub) == []
+    assert hub.verify() == []
 
 
 KILLED = """
@@ -127,7 +126,7 @@ def test_killed_while_publishing(hub: Hub, step: str, new: bool) -> None:
     script = KILLED.format(tests=str(Path(__file__).parents[1]), step=step, path=str(hub.path))
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9
     assert (hub.card("kk").files != before.files) == new
-    assert verify_hub(Hub.open(hub.path)) == []
+    assert Hub.open(hub.path).verify() == []
     left = versions(hub)
     assert len(left) == 2
     for name in left:
@@ -175,11 +174,11 @@ def test_processes_do_not_disturb_each_other(tmp_path: Path) -> None:
     with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
         assert len(list(pool.map(publish_many, [str(hub.path)] * 4, languages))) == 4
     assert hub.languages() == ["az", "kk", "uz"]
-    assert verify_hub(hub) == []
+    assert hub.verify() == []
 
 
 def test_a_version_folder_that_is_a_link_is_refused(hub: Hub, tmp_path: Path) -> None:
     root = hub.layout("kk").root
     root.rename(tmp_path / "elsewhere")
     root.symlink_to(tmp_path / "elsewhere", target_is_directory=True)
-    assert "found a link" in str(verify_hub(hub))
+    assert "found a link" in str(hub.verify())

@@ -306,8 +306,9 @@ def test_the_pivot_must_be_trained_or_in_the_hub(issues_of, tmp_path: Path, writ
     )
     text += f"[hub]\npath = '{tmp_path}/hub'\n[languages.kk]"
     assert issues_of(text, check_files=True) == (
-        f"pivot: expected 'en' among the languages or in the hub '{tmp_path}/hub', found it in neither; "
-        "add [languages.en] or point hub.path at a hub that has it",
+        f"pivot: expected 'en' among the languages or in the hub '{tmp_path}/hub' (no such folder), "
+        "found it in neither; "
+        "add [languages.en] or name a hub that has it as hub.start_from",
     )
     (tmp_path / "hub" / "en").mkdir(parents=True)
     (tmp_path / "hub" / "en" / "card.json").touch()

@@ -6,7 +6,7 @@ import pytest
 
 from modenc.recipe.files import recipes_folder, shipped_recipes
 from modenc.recipe.loader import load_recipe
-from modenc.recipe.settings import PAPER_SECTIONS
+from modenc.recipe.objectives import PHASED_OBJECTIVES
 
 SHIPPED = shipped_recipes()
 VARIANTS = sorted((recipes_folder() / "variants").glob("[a-z]*.toml"))
@@ -95,8 +95,10 @@ def test_objectives_share_data_and_translations_seen_and_differ_in_the_objective
                 seen += plan.alignment.optimizer.steps * plan.alignment.optimizer.batch_size
                 tried.add(f"mod_{plan.alignment.objective}")
         assert seen == 360 * 32
-    assert tried >= {f"mod_{objective}" for objective in PAPER_SECTIONS}
-    assert tried >= {f"full_{objective}" for objective in PAPER_SECTIONS if objective != "vmsst_contrastive"}
+    assert tried >= {f"mod_{objective}" for objective in PHASED_OBJECTIVES}
+    assert tried >= {
+        f"full_{objective}" for objective in PHASED_OBJECTIVES if objective != "vmsst_contrastive"
+    }
 
 
 @pytest.mark.parametrize("path", PAPERS, ids=lambda path: path.stem)

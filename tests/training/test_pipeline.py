@@ -26,7 +26,6 @@ from modenc import ModularEncoder
 from modenc.composition.modules import read_modules
 from modenc.errors import LanguageError, RecipeError
 from modenc.hub.store import Hub
-from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
 from modenc.training import pipeline
@@ -48,14 +47,14 @@ KK_STARTS_FROM_EN = [
 def test_all_stages_end_in_a_hub_that_verifies_and_encodes(trained):
     hub = Hub.open(trained.parent / "hub")
     assert hub.languages() == ["en", "kk"]
-    assert verify_hub(hub) == []
+    assert hub.verify() == []
     assert hub.layout("kk").present() == ("tokenizer", "embeddings", "la", "se", "cla")
     assert "cla" not in hub.layout("en").present()
     card = hub.card("kk")
     assert set(card.stages) == {"vocabulary", "language_adaptation", "sentence_encoding", "alignment"}
     assert card.stages["vocabulary"]["metrics"]["copied"] > 0
     assert {stage["metrics"]["threads"] for stage in card.stages.values()} == {torch.get_num_threads()}
-    assert {"alignment_dev_after_sts", "alignment_dev_after_retrieval"} <= set(card.scores)
+    assert {"sts", "retrieval"} <= set(card.comparison["modules"])
     encoder = ModularEncoder(trained.parent / "hub")
     aligned, alone = (
         encoder.encode(["Мұғалім жаңа кітапты оқиды"], lang="kk", align=a) for a in (True, False)
@@ -136,7 +135,7 @@ def test_the_other_vocabularies_train(tiny_recipe, tiny_bert, method):
     recipe = load_recipe(path, overrides)
     train(recipe, languages=["en"])
     hub = Hub.open(path.parent / "hub")
-    assert verify_hub(hub) == []
+    assert hub.verify() == []
     assert ("tokenizer" in hub.layout("en").present()) == (method != "base")
     assert np.isfinite(ModularEncoder(hub.path).encode("My brother reads", lang="en")).all()
 
@@ -146,7 +145,7 @@ def test_embeddings_are_stored_in_int8(trained, copied, tmp_path, caplog):
         train(load_recipe(copied, ["vocabulary.storage=int8"]), languages=["kk"])
     assert "done before, skipped" not in caplog.text
     hub, runs = Hub.open(copied.parent / "hub"), copied.parent / "runs" / "kk"
-    assert verify_hub(hub) == []
+    assert hub.verify() == []
     # From each stage on, whether it trains them (stage 2 does) or passes them on.
     stored = [load_file(runs / stage / "kk" / "embeddings.safetensors") for stage in STAGES]
     assert all(tensors["embeddings"].dtype == torch.int8 for tensors in stored)
@@ -240,7 +239,7 @@ def test_forced_stages_reach_the_hub_and_all_that_starts_from_them(tiny_recipe, 
     train(recipe)
     assert hub.card("kk").fingerprint("se/") == hub.card("en").fingerprint("se/")
     assert hub.layout("kk").present() == ("se", "cla")
-    assert verify_hub(hub) == []
+    assert hub.verify() == []
 
 
 def test_hub_keeps_a_finished_language_when_a_training_is_cut_off(copied, monkeypatch):
@@ -320,10 +319,10 @@ def test_a_killed_run_resumes_and_the_hub_stays_whole(copied, tmp_path, caplog, 
     folder = copied.parent / "runs" / "kk" / stage
     kill_once_saved(words, folder / "checkpoints" / part)
     hub = Hub.open(copied.parent / "hub")
-    assert verify_hub(hub) == []
+    assert hub.verify() == []
     # In the second phase the first one's checkpoint is found, too, and nothing of it is trained again.
     assert resumptions(words, caplog) == (2 if part else 1)
-    assert verify_hub(hub) == []
+    assert hub.verify() == []
     metrics = hub.card("kk").stages[stage]["metrics"]
     assert (metrics[phase] if phase else metrics)["steps"] == 60
     assert fingerprints(hub) == right

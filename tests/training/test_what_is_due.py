@@ -7,7 +7,6 @@ from trainings import fingerprints, training_again_changes_nothing
 
 from modenc.base_model import resolve_base
 from modenc.hub.store import Hub
-from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
 from modenc.training import pipeline
@@ -125,7 +124,7 @@ def test_another_license_is_in_the_card_though_nothing_is_trained(copied, caplog
         assert hub.card(lang).licenses == ["CC0-1.0"]
         assert {row["role"] for row in hub.card(lang).data if row["license"]} == set(kinds)
     assert fingerprints(hub) == modules
-    assert verify_hub(hub) == []
+    assert hub.verify() == []
     training_again_changes_nothing(recipe, hub, caplog)
 
 
