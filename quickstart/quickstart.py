@@ -59,9 +59,8 @@ def main() -> int:
         title("3. Before and after, on pairs that were not trained on")
         compare(recipe, hub)
         print(f"\nThe modules: {folder.relative_to(ROOT)}, {megabytes(folder):.1f} MB")
-        print(
-            f'Use them:    ModularEncoder("{hub.relative_to(ROOT)}").encode(["God morgon", "Good morning"])'
-        )
+        call = f'ModularEncoder("{hub.relative_to(ROOT)}").encode(["God morgon", "Good morning"])'
+        print(f"Use them:    python -c 'from modenc import ModularEncoder; print({call})'")
     except ModencError as error:
         print(f"\nquickstart: {error}", file=sys.stderr)
         return 2

@@ -40,7 +40,8 @@ def add_commands(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train the modules of a recipe's languages.
 
-    Trains the modules of each language of a recipe, and publishes them to the recipe's hub folder. Finished
+    Checks the recipe as modenc recipe check does, trains the modules of each of its languages, and publishes
+    them to the recipe's hub folder. Finished
     stages are skipped, and an interrupted stage resumes from its last checkpoint. Training a language does
     not change the modules of other languages.
 
