@@ -34,9 +34,7 @@ _DATA_HEADER = ("kind", "sources", "rows")
 
 def add_commands(commands: Any) -> None:
     """Add the noun and its commands."""
-    verbs = add_noun(
-        commands, "hub", "list, show, check, install, import, remove, push and pull a hub's languages"
-    )
+    verbs = add_noun(commands, "hub", "list, show, check, install, import, remove and push a hub's languages")
     _add_reading(verbs)
     _add_changing(verbs)
     _add_hugging_face(verbs)
@@ -59,9 +57,15 @@ def _add_reading(verbs: Any) -> None:
 
 def _add_changing(verbs: Any) -> None:
     parser = add_command(verbs, "install", run_install)
-    parser.add_argument("source", metavar="DIR", help="folder of one language, or a hub (then with --lang)")
-    add_shared(parser, "--hub", help="hub folder to copy into; if there is none, it gets the settings of DIR")
-    add_shared(parser, "--lang", action="append", help="language to copy from the hub DIR; may be repeated")
+    parser.add_argument(
+        "source",
+        metavar="SOURCE",
+        help="folder of one language, a hub's folder, or a hub's id on Hugging Face",
+    )
+    add_shared(parser, "--hub", help="hub folder to copy into; if there is none, a hub's settings are copied")
+    text = "language to copy; may be repeated (default: all)"
+    add_shared(parser, "--lang", action="append", help=text)
+    add_shared(parser, "--revision")
 
     parser = add_command(verbs, "import", run_import)
     add_shared(parser, "--hub", help="hub folder to install into")
@@ -92,12 +96,6 @@ def _add_hugging_face(verbs: Any) -> None:
         parser, "--revision", metavar="BRANCH", help="branch; created if there is none (default: main)"
     )
     add_option(parser, "--message", "TEXT", "commit message (default: Add and the languages' codes)")
-
-    parser = add_command(verbs, "pull", run_pull)
-    parser.add_argument("repo", metavar="ID", help="hub on Hugging Face (organization/name)")
-    add_shared(parser, "--output", metavar="DIR", help="new folder, or a hub with the same base")
-    add_shared(parser, "--lang", action="append", help="pull only this language; may be repeated")
-    add_shared(parser, "--revision")
 
 
 def run_list(args: argparse.Namespace) -> None:
@@ -266,26 +264,33 @@ def run_check(args: argparse.Namespace) -> int:
 def run_install(args: argparse.Namespace) -> None:
     """Copy languages' modules into a hub.
 
-    Both hubs must have the same base. If the target does not exist, it is created with the settings of the
-    hub DIR. Checksums, shapes and the base are checked first. Existing modules of a language are replaced.
+    Copies a language's folder, or languages of a hub, also of one on Hugging Face. Both hubs must have the
+    same base. Languages are fetched, and checksums, shapes and the base checked, before anything is changed.
+    Existing modules of a language are replaced.
 
     Examples:
         modenc hub install downloads/kk --hub adapters_hub/me5-small
         modenc hub install other_hub --hub adapters_hub/me5-small --lang kk --lang ky
+        modenc hub install organization/name --hub my_hub --revision v1
     """
-    from modenc.hub.layout import HUB_FILE
-    from modenc.hub.store import Hub, language_folder
+    from modenc.hub import remote
+    from modenc.hub.layout import CARD_FILE, HUB_FILE
+    from modenc.hub.store import Hub
 
-    langs, source = args.lang or [None], Path(args.source)
-    for lang in langs:  # an error is raised before anything is copied
-        language_folder(source, lang)
-    if (source / HUB_FILE).is_file() and not Path(args.hub, HUB_FILE).exists():
-        opened = Hub.open(source)
-        hub = opened.copy(args.hub, opened.info, args.lang)
-        cards = [hub.card(lang) for lang in args.lang]
-    else:
+    if Path(args.source, CARD_FILE).is_file():
         hub = Hub.open(args.hub)
-        cards = [hub.install(source, lang) for lang in langs]
+        cards = [hub.install(args.source, lang) for lang in args.lang or [None]]
+    else:
+        source = remote.open_hub(args.source, revision=args.revision)
+        langs = args.lang or source.languages()
+        for lang in langs:  # an error is raised before anything is copied
+            source.folder(lang)
+        if Path(args.hub, HUB_FILE).exists():
+            hub = Hub.open(args.hub)
+            cards = [hub.install(source.path, lang) for lang in langs]
+        else:
+            hub = source.copy(args.hub, source.info, langs)
+            cards = [hub.card(lang) for lang in langs]
     for card in cards:
         sys.stdout.write(f"installed {card.name} ({card.lang}) in {hub.path}: {len(card.files)} files\n")
 
@@ -344,18 +349,3 @@ def run_push(args: argparse.Namespace) -> None:
     options = {"private": args.private or None, "revision": args.revision, "message": args.message}
     address = push_hub(Hub.open(args.hub), args.repo, languages=args.lang, **options)
     sys.stdout.write(f"pushed {args.hub} to {args.repo}: {address}\n")
-
-
-def run_pull(args: argparse.Namespace) -> None:
-    """Download a hub on Hugging Face to a folder.
-
-    All languages are downloaded and checked before the folder is changed. Downloads stay in the cache.
-
-    Examples:
-        modenc hub pull organization/name --output my_hub
-        modenc hub pull organization/name --output my_hub --lang kk --lang en --revision v1
-    """
-    from modenc.hub.remote import pull_hub
-
-    hub = pull_hub(args.repo, args.output, languages=args.lang, revision=args.revision)
-    sys.stdout.write(f"pulled {args.repo} into {hub.path}; its languages: {', '.join(hub.languages())}\n")

@@ -16,7 +16,7 @@ from modenc.cli.arguments import add_quiet
 from modenc.errors import ModencError
 
 COMMANDS = {
-    "hub": "list, show, check, install, import, remove, push and pull a hub's languages",
+    "hub": "list, show, check, install, import, remove and push a hub's languages",
     "recipe": "list, show, copy and check recipes",
     "train": "train the modules of a recipe's languages",
     "encode": "turn texts into embeddings",

@@ -28,7 +28,6 @@ from modenc.hub.layout import (
 )
 from modenc.hub.reading import read_language
 from modenc.hub.store import Hub
-from modenc.languages import listed_codes, normalize_code
 from modenc.storage import disk_errors
 
 logger = logging.getLogger(__name__)
@@ -106,39 +105,6 @@ def open_hub(
             "Hugging Face (organization/name). Give a hub's path, or train one"
         )
     return RemoteHub.at(name, revision, token, local_files_only)
-
-
-def pull_hub(
-    name: str,
-    output: str | Path,
-    *,
-    languages: str | Iterable[str] | None = None,
-    revision: str | None = None,
-    token: bool | str | None = None,
-) -> Hub:
-    """Copy a hub on Hugging Face, or some of its languages, to a new folder or a hub of the same base.
-
-    All languages are fetched and checked before the folder is changed. Each is then swapped in whole; a new
-    folder becomes a hub when the last one is in it.
-
-    Args:
-        name: its id (``organization/name``).
-        output: the folder.
-        languages: codes; ``None``: all.
-        revision: commit, branch or tag; ``None``: the main branch.
-        token: as in huggingface_hub.
-
-    Raises:
-        HubError: there is no such hub or language, it cannot be fetched, its files differ from its cards, or
-            the folder is another kind of hub; the folder is left as it was.
-        StorageError: the disk is full or read-only.
-    """
-    check_id(name)
-    remote = RemoteHub.at(name, revision, token)
-    codes = remote.languages() if languages is None else list(map(normalize_code, listed_codes(languages)))
-    for code in codes:
-        remote.layout(code)
-    return remote.copy(output, remote.info, codes)
 
 
 class RemoteHub(Hub):
@@ -230,7 +196,7 @@ def _listing(
         raise HubError(
             f"{repository}: expected the files of {revision or 'main'!r:.60} in this machine's cache, "
             "found some missing, and local_files_only is set; use the hub once with a network, or "
-            "pull it (modenc hub pull)"
+            "copy it (modenc hub install)"
         )
     from huggingface_hub import HfApi
 

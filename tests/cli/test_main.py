@@ -41,7 +41,7 @@ ALL = dict(commands(build_parser(*COMMANDS)))
 
 def test_the_commands_are_nouns_with_verbs_and_actions():
     nouns = {
-        "hub": ["list", "show", "check", "install", "import", "remove", "push", "pull"],
+        "hub": ["list", "show", "check", "install", "import", "remove", "push"],
         "recipe": ["list", "show", "copy", "check"],
     }
     expected = [f"{noun} {verb}" for noun, verbs in nouns.items() for verb in verbs]

@@ -21,7 +21,7 @@ from modenc.cli.main import main
 from modenc.errors import HubError
 from modenc.evaluation.systems import ModularSystem
 from modenc.hub.push import push_hub
-from modenc.hub.remote import open_hub, pull_hub
+from modenc.hub.remote import open_hub
 from modenc.hub.store import Hub
 
 TEXTS = ["Müəllim yeni kitabı oxuyur.", "Balaca uşaq ilıq südü tapır."]
@@ -46,6 +46,12 @@ def files_of(root: Path) -> dict[str, bytes]:
     return {
         path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()
     }
+
+
+def install(source: str, target: Path, *words: str) -> list[str]:
+    """Install with the command line; returns the hub's languages."""
+    assert main(["hub", "install", source, "--hub", str(target), *words]) == 0
+    return Hub.open(target).languages()
 
 
 def listed(hub: Hub, lang: str) -> list[str]:
@@ -111,13 +117,16 @@ def test_a_private_hub_is_for_those_with_its_token(server: FakeHuggingFace) -> N
     assert pickle.loads(pickled).languages() == ["en", "az", "kk"]
 
 
-def test_what_is_not_there_is_said(server: FakeHuggingFace, tmp_path: Path) -> None:
+def test_what_is_not_there_is_said(
+    server: FakeHuggingFace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(HubError, match=r"org/none at main: Hugging Face refuses this .*Repository Not Found"):
         open_hub("org/none")
     with pytest.raises(HubError, match=r"at v9: Hugging Face refuses this .*Revision Not Found"):
         open_hub(REPO, revision="v9")
-    with pytest.raises(HubError, match="no modules for ug"):
-        pull_hub(REPO, tmp_path / "out", languages=["az", "ug"])
+    words = ["hub", "install", REPO, "--hub", str(tmp_path / "out"), "--lang", "az", "--lang", "ug"]
+    assert main(words) == 2
+    assert "no modules for ug" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
     server.put("org/model", {"config.json": b"{}"})
     with pytest.raises(HubError, match=r"a repository with hub\.json\), found one without it at commit"):
@@ -132,15 +141,14 @@ def test_a_download_that_ends_early_leaves_nothing_half(
     server.broken["adapter_model.safetensors"] = error
     with pytest.raises((HubError, KeyboardInterrupt)):
         encoder.encode(TEXTS, lang="az")
-    with pytest.raises((HubError, KeyboardInterrupt)):
-        pull_hub(REPO, tmp_path / "out")
+    assert main(["hub", "install", REPO, "--hub", str(tmp_path / "out")]) in (2, 130)
     assert not (tmp_path / "out").exists()
     server.broken.clear()
     assert encoder.encode(TEXTS, lang="az").shape == (2, 32)
     assert server.fetched.count(f"az/{tiny_hub.card('az').version}/README.md") == 1  # it goes on
 
 
-def test_push_and_pull_give_the_same_bytes(
+def test_push_and_install_give_the_same_bytes(
     server: FakeHuggingFace, tiny_hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["hub", "push", "--hub", str(tiny_hub.path), "--repo", "org/new", "--message", "First"]
@@ -150,7 +158,7 @@ def test_push_and_pull_give_the_same_bytes(
         in capsys.readouterr().out
     )
     assert server.messages[-1] == "First"
-    assert main(["hub", "pull", "org/new", "--output", str(tmp_path / "out")]) == 0
+    install("org/new", tmp_path / "out")
     assert files_of(tmp_path / "out") == files_of(tiny_hub.path)
     assert main(["hub", "check", "--hub", "org/new"]) == 0
 
@@ -160,8 +168,8 @@ def test_some_languages_of_a_branch(server: FakeHuggingFace, tiny_hub: Hub, tmp_
     assert open_hub("org/some", revision="v1").languages() == ["az"]
     with pytest.raises(HubError, match=r"found one without it"):
         open_hub("org/some")
-    assert pull_hub(REPO, tmp_path / "out", languages=["az"]).languages() == ["az"]
-    assert pull_hub(REPO, tmp_path / "out", languages="kk", revision="main").languages() == ["az", "kk"]
+    assert install(REPO, tmp_path / "out", "--lang", "az") == ["az"]
+    assert install(REPO, tmp_path / "out", "--lang", "kk", "--revision", "main") == ["az", "kk"]
     for lang in ("az", "kk"):
         assert files_of(tmp_path / "out" / lang) == files_of(tiny_hub.path / lang)
     assert modenc.export(REPO, "az", tmp_path / "model") == tmp_path / "model"
@@ -222,7 +230,7 @@ def test_a_damaged_cache_is_said(server: FakeHuggingFace) -> None:
 
 def test_an_encoder_pushes_what_it_uses(server: FakeHuggingFace, tiny_hub: Hub, tmp_path: Path) -> None:
     assert "/org/again/commit/" in ModularEncoder(REPO).push_to_hub("org/again", languages=["az"])
-    assert pull_hub("org/again", tmp_path / "out").languages() == ["az"]
+    assert install("org/again", tmp_path / "out") == ["az"]
     assert files_of(tmp_path / "out" / "az") == files_of(tiny_hub.path / "az")
     prompts = {"default": "", "query": "", "document": ""}
     ModularEncoder(tmp_path / "out", prompts=prompts).push_to_hub("org/plain")
@@ -239,7 +247,7 @@ def test_a_language_is_replaced_whole(server: FakeHuggingFace, hub_copy: Hub, tm
     push_hub(hub_copy, REPO)
     assert server.files(REPO)["README.md"] == b"My own words.\n"
     # az stays, and the old kk/cla is gone.
-    assert pull_hub(REPO, tmp_path / "out").languages() == ["en", "az", "kk"]
+    assert install(REPO, tmp_path / "out") == ["en", "az", "kk"]
     assert sorted(files_of(tmp_path / "out" / "kk")) == listed(hub_copy, "kk")
     assert server.messages == ["initial commit", "Add en, az, kk", "Add en, kk"]
 
