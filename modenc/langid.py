@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,19 +62,7 @@ class Match:
     """Probability of the hub's likeliest language, among these and the likeliest other language."""
 
 
-class LanguageIdentifier(Protocol):
-    """Protocol of an object that identifies the language of texts.
-
-    An identifier may also have ``match`` (as :class:`Py3LangidIdentifier` does), to compare a hub's languages
-    with all others itself; otherwise the likeliest of all languages is taken.
-    """
-
-    def identify(self, texts: Sequence[str]) -> list[Identification]:
-        """Return the likeliest language of each text."""
-        ...
-
-
-class _ModelIdentifier(ABC):
+class LanguageIdentifier(ABC):
     """Identifier that combines a model's probabilities, the scripts, and a prior for a hub's languages."""
 
     def __init__(self, name: str, labels: Iterable[str]) -> None:
@@ -138,7 +126,7 @@ class _ModelIdentifier(ABC):
         return 0.0
 
 
-class Py3LangidIdentifier(_ModelIdentifier):
+class Py3LangidIdentifier(LanguageIdentifier):
     """Identifier by py3langid's naive Bayes model of byte n-grams: 139 languages, no download."""
 
     def __init__(self) -> None:
@@ -165,7 +153,7 @@ class Py3LangidIdentifier(_ModelIdentifier):
         return scores
 
 
-class FastTextIdentifier(_ModelIdentifier):
+class FastTextIdentifier(LanguageIdentifier):
     """Identifier by a fastText model whose labels name a code and script, such as ``__label__kaz_Cyrl``."""
 
     def __init__(self, path: str | Path) -> None:
@@ -195,12 +183,14 @@ class FastTextIdentifier(_ModelIdentifier):
         return scores
 
 
-def get_identifier(spec: str | Path | None = None) -> LanguageIdentifier:
-    """Return the identifier for a setting: None or ``py3langid``, or else a fastText file's path.
+def get_identifier(spec: LanguageIdentifier | str | Path | None = None) -> LanguageIdentifier:
+    """Return the identifier for a setting: itself, None or ``py3langid``, or else a fastText file's path.
 
     Raises:
         LanguageError: there is no such file, or it is no fastText model.
     """
+    if isinstance(spec, LanguageIdentifier):
+        return spec
     return _shared_py3langid() if spec in (None, "py3langid") else FastTextIdentifier(spec)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from reprlib import repr as short_repr
 from typing import Any
 
@@ -16,7 +15,7 @@ from modenc.errors import HubError, LanguageError
 from modenc.evidence import READ, language_evidence
 from modenc.hub.store import Hub
 from modenc.langid import UNDETERMINED, Identification, LanguageIdentifier, Match, get_identifier
-from modenc.languages import BASE, find_code, is_undetermined, language_name, normalize_code
+from modenc.languages import BASE, is_undetermined, language_name, normalize_code
 from modenc.texts import TaggedText, is_missing
 
 ERROR = "error"
@@ -71,8 +70,7 @@ class LanguageRouter:
     @cached_property
     def _identifier(self) -> LanguageIdentifier:
         """The identifier, whose model is loaded for the first text without a language."""
-        given = self._settings.identifier
-        return get_identifier(given) if given is None or isinstance(given, str | Path) else given
+        return get_identifier(self._settings.identifier)
 
     @cached_property
     def fallback(self) -> str:
@@ -124,12 +122,8 @@ class LanguageRouter:
             )
         excerpts = [text[:READ] for text in texts]
         distinct = list(dict.fromkeys(excerpts))
-        self._warn_of_unknown(getattr(self._identifier, "languages_known", None))
-        matches: Sequence[Match]
-        if (match_all := getattr(self._identifier, "match", None)) is not None:
-            matches = match_all(distinct, available)
-        else:
-            matches = [_match_of(found, available) for found in self._identifier.identify(distinct)]
+        self._warn_of_unknown(self._identifier.languages_known)
+        matches = self._identifier.match(distinct, available)
         found: dict[str, tuple[Routing, Match]] = {}
         for text, match in zip(distinct, matches, strict=True):
             match = self._without_letters(text, match)
@@ -140,10 +134,10 @@ class LanguageRouter:
             found[text] = Routing(code, match.found.confidence, modules, match.share), match
         return [found[excerpt] for excerpt in excerpts]
 
-    def _warn_of_unknown(self, known: Set[str] | None) -> None:
+    def _warn_of_unknown(self, known: Set[str]) -> None:
         """Warn of languages of the hub that the identifier does not know."""
         # An identifier that knows none of these raises an error later.
-        if not isinstance(known, Set) or known.isdisjoint(self._languages):
+        if known.isdisjoint(self._languages):
             return
         if unknown := [f"{language_name(code)} ({code})" for code in self._languages if code not in known]:
             names = ", ".join(unknown)
@@ -226,13 +220,6 @@ class LanguageRouter:
 
 def _named(code: str) -> str:
     return "an unknown language" if code == UNDETERMINED else f"{language_name(code)} ({code})"
-
-
-def _match_of(found: Identification, available: Sequence[str]) -> Match:
-    """Make the match for an identifier that has no method ``match``."""
-    code = find_code(found.code) or UNDETERMINED
-    language = code if code in available else None
-    return Match(replace(found, code=code), language, found.confidence if language else 0.0)
 
 
 def _codes_given(texts: Sequence[str], lang: str | Sequence[str | None] | None) -> list[str | None]:
