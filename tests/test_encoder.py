@@ -369,7 +369,7 @@ def test_low_confidence_goes_to_the_fallback(fresh):
     encoder = fresh(min_confidence=0.95)
     assert near(encoder.encode(TEXTS[:1]), encoder.encode(TEXTS[:1], lang="base"))
     with pytest.raises(
-        LanguageError, match=r"'The teacher .*identified as English \(en\), with share 0\.94 of the lang"
+        LanguageError, match=r"'The teacher .*identified as English \(en\), with share 0\.95 of the lang"
     ):
         fresh(min_confidence=0.95, fallback="error").encode(TEXTS)
 
