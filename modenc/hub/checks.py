@@ -212,7 +212,7 @@ def _number_issue(name: str, tensor: Array) -> str | None:
     bits = _BITS[tensor.dtype]
     # Without the sign bit, floats compare like unsigned integers, with infinity and NaN as the largest: this
     # is faster than comparing floats.
-    magnitudes = tensor.view(bits) & bits(np.iinfo(bits).max >> 1)
+    magnitudes = tensor.view(bits) & (~bits(0) >> bits(1))
     if magnitudes.max(initial=0) <= tensor.dtype.type(most).view(bits):
         return None
     if not np.isfinite(tensor).all():
