@@ -110,6 +110,9 @@ class BaseModel:
         tokenizer: PreTrainedTokenizerFast = self._load(AutoTokenizer, fix_mistral_regex=False)
         if not tokenizer.is_fast:
             raise BaseModelError(f"base {self.id!r} has no fast tokenizer (tokenizer.json); modenc needs one")
+        # A base's file may cut and pad, and pieces could not be counted.
+        tokenizer.backend_tokenizer.no_truncation()
+        tokenizer.backend_tokenizer.no_padding()
         return tokenizer
 
     def _load(self, auto_class: Any, **options: Any) -> Any:

@@ -1,7 +1,8 @@
 """The kinds of data: the columns of their files, the rows that these give, and how they are filtered.
 
 A new kind is an entry of :data:`KINDS`, a list of sources in ``recipe.settings`` (``DataSettings``, or for a
-development set ``DevSettings``) with a default in ``recipes/_defaults.toml``, and a stage that reads it.
+development set ``DevSettings``) with a default in ``recipes/_defaults.toml``, a property of ``TrainingData``,
+and an entry of the tables in ``recipe.objectives``.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from modenc.data.kinds import KINDS
 from modenc.errors import LanguageError, RecipeError
 from modenc.languages import find_code, listed_codes, normalize_code
 from modenc.recipe.checks import check_languages, check_plan, unknown_language, unknown_placeholders
@@ -316,8 +317,10 @@ def _as_pivot(plan: LanguagePlan, own: LanguageTable, issues: list[Issue]) -> La
             )
             issues.append(Issue(place, message))
         alignment = replace(alignment, objective="none", start=FRESH)
-    dev = replace(plan.data.dev, cross_sts=())
-    data = replace(plan.data, parallel=(), cross_paraphrases=(), cross_scored_pairs=(), dev=dev)
+    with_pivot = [kind for kind in KINDS.values() if kind.in_pivot or kind.across]
+    no_dev: dict[str, Any] = {kind.name: () for kind in with_pivot if kind.dev}
+    no_data: dict[str, Any] = {kind.name: () for kind in with_pivot if not kind.dev}
+    data = replace(plan.data, dev=replace(plan.data.dev, **no_dev), **no_data)
     return replace(plan, data=data, alignment=alignment)
 
 

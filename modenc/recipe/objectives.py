@@ -1,4 +1,4 @@
-"""The one table of what each objective learns from: checks, stages and cards read it."""
+"""What each objective learns from, in two tables that checks, stages and cards read."""
 
 from __future__ import annotations
 

@@ -241,9 +241,9 @@ class SentenceEncodingSettings:
     scale: PositiveFloat
     """Inverse temperature of the softmax over cosines (MNRL: 20)."""
 
-    def scores(self) -> bool:
-        """Check whether it trains on scored pairs."""
-        return bool(self.scored_steps or self.keep_ranking_steps)
+    def has_further_phases(self) -> bool:
+        """Check whether it trains after the objective, as on scored pairs."""
+        return any(getattr(self, key) for key in ALSO_READS["sentence_encoding"])
 
 
 def summarize(settings: Mapping[str, Any]) -> str:
@@ -441,7 +441,9 @@ class LanguagePlan:
             return self.vocabulary.method == "base"
         if stage == "sentence_encoding":
             encoding = self.sentence_encoding
-            return encoding.objective == "none" and not encoding.scores() and encoding.start == FRESH
+            return (
+                encoding.objective == "none" and not encoding.has_further_phases() and encoding.start == FRESH
+            )
         if stage == "language_adaptation":
             objective = self.language_adaptation.objective
             return objective == "none" or (objective == "pivot" and self.lang == self.pivot)

@@ -26,6 +26,7 @@ from modenc.recipe.settings import AlignmentSettings
 from modenc.training.adapters_io import add_parallel_adapter, save_parallel_adapter
 from modenc.training.body_module import sentence_model
 from modenc.training.objectives.contrast import ranking_loss
+from modenc.training.objectives.pivot_loss import cosine_distance, sum_of_terms
 from modenc.training.stage import Stage
 from modenc.training.trainers import BodyTrainer, run_trainer, training_arguments
 
@@ -71,7 +72,7 @@ class AllPairsModel(nn.Module):
         self.languages = list(models)
         self.kinds = list(texts)
         self.texts = texts
-        self.losses = {kind: names.split("+") for kind, names in losses.items()}
+        self.losses = losses
         self.scale = scale
         self.symmetric = symmetric
 
@@ -85,11 +86,11 @@ class AllPairsModel(nn.Module):
         negatives = [texts.negative for texts in found if texts.negative is not None]
         left = self._encode(query_lang, queries)
         right = self._encode(target_lang, [*(texts.target or "" for texts in found), *negatives])
-        loss = left.new_zeros(())
-        if "cosine" in self.losses[name]:
-            loss = loss + (1 - (left * right[: len(left)]).sum(-1)).mean()
-        if "mnrl" in self.losses[name]:
-            loss = loss + ranking_loss(self.scale * left @ right.T, symmetric=self.symmetric)
+        loss = sum_of_terms(
+            self.losses[name],
+            cosine=lambda: cosine_distance(left, right[: len(left)]),
+            mnrl=lambda: ranking_loss(self.scale * left @ right.T, symmetric=self.symmetric),
+        )
         return {"loss": loss}
 
     def _encode(self, lang: str, texts: Sequence[str]) -> Tensor:

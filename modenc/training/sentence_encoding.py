@@ -46,7 +46,7 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
     """Train SE on the body with LA merged, and write ``se/``; returns metrics."""
     settings = stage.plan.sentence_encoding
     start = None if settings.start == FRESH else published_adapter(stage, settings.start)
-    if settings.objective == "none" and not settings.scores():
+    if settings.objective == "none" and not settings.has_further_phases():
         if start is not None:
             shutil.copytree(start, stage.modules.se)
         return {}
@@ -69,10 +69,10 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
 
 
 def _with_phase(metrics: dict[str, Any], name: str, phase: dict[str, Any]) -> dict[str, Any]:
-    """Add a phase's metrics under its name; the stage's own cover all phases."""
-    seconds = metrics.get("seconds", 0.0) + phase["seconds"]
+    """Add a phase's metrics under its name; the stage's own steps and seconds cover all phases."""
+    sums = {key: metrics.get(key, 0) + phase[key] for key in ("steps", "seconds")}
     last = {"dev_after": phase["dev_after"]} if "dev_after" in phase else {}
-    return {**phase, **metrics, name: phase, "seconds": seconds, **last}
+    return {**phase, **metrics, name: phase, **sums, **last}
 
 
 def _learn_objective(stage: Stage, model: SentenceTransformer, kept: PublishedWeights) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from huggingface_hub import constants
 from huggingface_hub.utils import filter_repo_objects
 from safetensors.torch import load_file, save_file
 from tiny_languages import edit_json
-from transformers import AutoModel
+from transformers import AutoModel, AutoTokenizer
 
 from modenc import ModularEncoder
 from modenc.base_model import resolve, resolve_base, trust
@@ -110,6 +110,17 @@ def test_a_body_that_no_engine_can_run_is_refused(tiny_bert, tmp_path, key, valu
     edit_json(folder / "config.json", **{key: value})
     with pytest.raises(BaseModelError, match=f"expected an encoder with absolute positions.*{found}; choose"):
         resolve_base(str(folder)).load_body()
+
+
+def test_a_tokenizer_neither_cuts_nor_pads(tiny_xlmr, tmp_path):
+    base = shutil.copytree(tiny_xlmr, tmp_path / "base")
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    tokenizer.backend_tokenizer.enable_truncation(4)
+    tokenizer.backend_tokenizer.enable_padding(length=4)
+    tokenizer.backend_tokenizer.save(str(base / "tokenizer.json"))
+    loaded = resolve_base(str(base)).load_tokenizer()
+    assert len(loaded.backend_tokenizer.encode("Мұғалім жаңа кітапты оқиды.").ids) > 4
+    assert len(loaded.backend_tokenizer.encode("").ids) < 4
 
 
 def test_a_peft_folder_is_no_base(tiny_xlmr, tmp_path):

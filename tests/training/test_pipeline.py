@@ -82,7 +82,7 @@ def test_a_changed_setting_redoes_its_stage_and_what_follows(copied, caplog):
     assert caplog.text.count("done before, skipped") == 3
     assert "alignment: joint" in caplog.text
     changed = {name for name in after if before.get(name) != after[name]}
-    assert changed == {"README.md", "cla/adapter.safetensors"}
+    assert changed - {"README.md"} == {"cla/adapter.safetensors"}  # its page, if a figure changed
     assert hub.card("kk").stages["alignment"]["settings"]["scale"] == 10.0
     assert hashes(hub.folder("en")) == others
 

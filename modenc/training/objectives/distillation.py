@@ -42,7 +42,8 @@ class DistillationLoss(nn.Module):
         self.model = model
         self.teacher = nn.functional.normalize(teacher, dim=-1)
         self.masked_lm = masked_lm
-        self.auxiliary = nn.Module() if masked_lm is None else masked_lm.head
+        if masked_lm is not None:
+            self.auxiliary = masked_lm.head
         self.mlm_weight = mlm_weight
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ the pivot's own P_p(i)·P_p(j), so that sentences are as similar in the language
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -23,6 +23,17 @@ from torch import Tensor, nn
 from modenc.recipe.settings import AlignmentSettings
 from modenc.training.objectives.contrast import mask_duplicates, ranking_loss
 from modenc.training.objectives.distillation import similarity_gap, teacher_gap
+
+
+def cosine_distance(left: Tensor, right: Tensor) -> Tensor:
+    """Compute the mean of one minus the cosine of rows [batch, hidden], which are unit vectors."""
+    return (1 - (left * right).sum(-1)).mean()
+
+
+def sum_of_terms(losses: str, **terms: Callable[[], Tensor]) -> Tensor:
+    """Add the terms that ``losses`` names, such as ``cosine+mnrl``; KeyError for another name."""
+    first, *others = (terms[name]() for name in losses.split("+"))
+    return sum(others, first)
 
 
 class PivotAlignmentLoss(nn.Module):
@@ -53,7 +64,7 @@ class PivotAlignmentLoss(nn.Module):
         self.model = model
         self.pivot = nn.functional.normalize(pivot, dim=-1)
         self.options = options
-        self.losses = losses.split("+")
+        self.losses = losses
         self.before = None if before is None else nn.functional.normalize(before, dim=-1)
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
@@ -61,11 +72,11 @@ class PivotAlignmentLoss(nn.Module):
         (features,) = sentence_features
         vectors = nn.functional.normalize(self.model(features)["sentence_embedding"], dim=-1)
         positive, negative, own = labels.cpu().unbind(dim=1)
-        loss = vectors.new_zeros(())
-        if "cosine" in self.losses:
-            loss = loss + (1 - (vectors * self.pivot[positive].to(vectors)).sum(-1)).mean()
-        if "mnrl" in self.losses:
-            loss = loss + self._ranking(vectors, positive, negative)
+        loss = sum_of_terms(
+            self.losses,
+            cosine=lambda: cosine_distance(vectors, self.pivot[positive].to(vectors)),
+            mnrl=lambda: self._ranking(vectors, positive, negative),
+        )
         if weight := self.options.similarity_weight:
             loss = loss + weight * teacher_gap(vectors, self.pivot[positive].to(vectors))
         if self.before is not None:
