@@ -209,11 +209,13 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         if batch_size < 1:
             raise OptionError(f"batch_size: expected 1 or more, found {batch_size!r:.60}")
         prefix = self._resolve_prompt(prompt, prompt_name) or ""
-        in_pool = options.get("pool") is not None or isinstance(options.get("device"), list)
-        # A pool's processes read languages of their own, but errors come from here: sentence-transformers 5
-        # waits forever for a process that an error has ended.
-        transformer.cache.load(text.lang for text in tagged)
-        cut = 0 if in_pool else transformer.tokenize_and_order(tagged, prefix, batch_size)
+        cut = 0
+        if options.get("pool") is not None or isinstance(options.get("device"), list):
+            # A pool's processes read languages of their own, but errors come from here: sentence-transformers
+            # 5 waits forever for a process that an error has ended.
+            transformer.cache.load(text.lang for text in tagged)
+        else:
+            cut = transformer.tokenize_and_order(tagged, prefix, batch_size)
         given = tagged[0] if single else tagged
         vectors = super().encode(given, None, prefix, batch_size, *args, align=align, **options)
         if cut:
