@@ -37,7 +37,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         fallback: modules for a language that has none: ``base`` (no modules), ``error``, or a code. ``None``:
             the pivot's if they are only a sentence-encoding adapter, or else ``base``.
         min_confidence: texts whose ``share`` (0 to 1) in :meth:`identify` is smaller go to the fallback.
-        identifier: a fastText file (GlotLID), a ``LanguageIdentifier``, or ``None`` for py3langid.
+        identifier: a fastText file (GlotLID), or ``None`` for py3langid.
         compute: precision: ``fp32``, ``bf16`` (vectors differ in the third digit), or ``auto``: bf16 if the
             device has it in hardware.
         device: device to compute on, as in ``SentenceTransformer``.

@@ -191,6 +191,11 @@ def get_identifier(spec: LanguageIdentifier | str | Path | None = None) -> Langu
     """
     if isinstance(spec, LanguageIdentifier):
         return spec
+    if not isinstance(spec, str | Path | None):
+        raise LanguageError(
+            f"identifier: expected a fastText file or None, found {type(spec).__name__}; give languages that "
+            "another program identifies as lang="
+        )
     return _shared_py3langid() if spec in (None, "py3langid") else FastTextIdentifier(spec)
 
 

@@ -18,7 +18,7 @@ from modenc.cli.arguments import (
     table,
     write,
 )
-from modenc.errors import ModencError
+from modenc.errors import ModencError, OptionError
 from modenc.recipe.settings import summarize
 
 if TYPE_CHECKING:
@@ -167,11 +167,11 @@ def _modules(hub: Hub, lang: str) -> list[str]:
 
 
 def run_show(args: argparse.Namespace) -> None:
-    """Show what a language's modules are and were trained on.
+    """Show what a language's modules are and how they were trained.
 
-    Prints licenses, base, stages, the comparison with the base, and a sum of the data, as the language's card
-    states them. Data are also those of another language's adapters that these started from. For everything on
-    the card, such as each source, all settings and checksums, use --json.
+    Prints licenses, base, stages, the comparison with the base, and how much data of each kind was read, as
+    the language's card states them. This includes the data of adapters that training started from. For
+    everything on the card, such as each source, all settings and checksums, use --json.
 
     Examples:
         modenc hub show --hub adapters_hub/me5-small --lang kk
@@ -233,7 +233,7 @@ def _data_rows(sources: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]
     kinds: dict[str, list[int]] = {}
     for source in sources:
         rows = source.get("rows")
-        kinds.setdefault(str(source.get("role", "")), []).append(rows if isinstance(rows, int) else 0)
+        kinds.setdefault(str(source.get("role") or ""), []).append(rows if isinstance(rows, int) else 0)
     for kind, counts in kinds.items():
         yield kind, str(len(counts)), f"{sum(counts):,}" if any(counts) else ""
 
@@ -265,8 +265,8 @@ def run_install(args: argparse.Namespace) -> None:
     """Copy languages' modules into a hub.
 
     Copies a language's folder, or languages of a hub, also of one on Hugging Face. Both hubs must have the
-    same base. Languages are fetched, and checksums, shapes and the base checked, before anything is changed.
-    Existing modules of a language are replaced.
+    same base. All languages are fetched and their files checked before anything is changed. Existing modules
+    of a language are replaced.
 
     Examples:
         modenc hub install downloads/kk --hub adapters_hub/me5-small
@@ -277,14 +277,16 @@ def run_install(args: argparse.Namespace) -> None:
     from modenc.hub.layout import CARD_FILE, HUB_FILE
     from modenc.hub.store import Hub
 
-    if Path(args.source, CARD_FILE).is_file():
+    if args.revision is None and Path(args.source, CARD_FILE).is_file():
         hub = Hub.open(args.hub)
         cards = [hub.install(args.source, lang) for lang in args.lang or [None]]
     else:
         source = remote.open_hub(args.source, revision=args.revision)
+        if source.path.resolve() == Path(args.hub).resolve():
+            raise OptionError(f"--hub {args.hub}: expected another hub than the source; give another folder")
         langs = args.lang or source.languages()
         for lang in langs:  # an error is raised before anything is copied
-            source.folder(lang)
+            source.read(lang)
         if Path(args.hub, HUB_FILE).exists():
             hub = Hub.open(args.hub)
             cards = [hub.install(source.path, lang) for lang in langs]

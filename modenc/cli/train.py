@@ -41,9 +41,8 @@ def run(args: argparse.Namespace) -> int:
     """Train the modules of a recipe's languages.
 
     Checks the recipe as modenc recipe check does, trains the modules of each of its languages, and publishes
-    them to the recipe's hub folder. Finished
-    stages are skipped, and an interrupted stage resumes from its last checkpoint. Training a language does
-    not change the modules of other languages.
+    them to the recipe's hub folder. Finished stages are skipped, and an interrupted stage resumes from its
+    last checkpoint. Training a language does not change the modules of other languages.
 
     Examples:
         modenc train recipes/eighteen.toml --lang kk data.root=data

@@ -79,7 +79,8 @@ def torch_is_faster() -> bool:
     """Check whether torch's ``linear`` is at least as fast in float32 as oneDNN: on CPUs without AVX-512.
 
     There torch's default library (MKL) needs a tenth less time on its path for Intel's processors and no more
-    on AMD's; with AVX-512 oneDNN is twice as fast (``benchmarks/performance_findings.md``).
+    on AMD's; with AVX-512 oneDNN is twice as fast (``benchmarks/performance_findings.md``). Processors other
+    than these were not measured.
     """
     return "AVX512" not in torch.backends.cpu.get_cpu_capability()
 

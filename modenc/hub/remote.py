@@ -52,8 +52,8 @@ def hugging_face_errors(repository: str, revision: str | None = None) -> Iterato
         said = " ".join(str(error).split())[:600]
         raise HubError(
             f"{repository} at {revision or 'main'}: Hugging Face refuses this or cannot be reached "
-            f"({type(error).__name__}: {said}). Check the id, the revision and the network; for a private or "
-            "gated repository give token=, set HF_TOKEN, or run hf auth login"
+            f"({type(error).__name__}: {said}). Check the id (or the folder's path), the revision and the "
+            "network; for a private or gated repository give token=, set HF_TOKEN, or run hf auth login"
         ) from error
 
 

@@ -55,9 +55,10 @@ ALSO_READS: dict[str, dict[str, tuple[str, ...]]] = {
         "scored_steps": ("scored_pairs",),
         "keep_ranking_steps": ("scored_pairs", "passages"),
     },
-    "alignment": {"keep_weight": ("passages",)},
+    # With cross_paraphrases, all pairs of languages learn from each one's own paraphrases, too.
+    "alignment": {"keep_weight": ("passages",), "partners": ("paraphrases",)},
 }
-"""Section → a setting that is on above 0 → the lists of ``data`` that it reads beside the objective's."""
+"""Section → a setting that can be on → the lists of ``data`` that it reads beside the objective's."""
 
 
 def may_read(section: str) -> frozenset[str]:

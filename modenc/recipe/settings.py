@@ -413,7 +413,8 @@ class LanguagePlan:
             return tuple(dict.fromkeys(name for names in (lists, *also) for name in names))
         if stage == "language_adaptation" and not learns_from_pivot:
             return lists
-        own = ("paraphrases",) if self.alignment.partners == "all" and "cross_paraphrases" in lists else ()
+        every_pair = self.alignment.partners == "all" and "cross_paraphrases" in lists
+        own = ALSO_READS["alignment"]["partners"] if every_pair else ()
         # The pivot's sentences of cross-lingual data come with the other languages.
         if self.lang == self.pivot:
             return own

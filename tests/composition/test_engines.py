@@ -248,6 +248,12 @@ def test_the_faster_library_multiplies_and_results_agree(body, faster, monkeypat
     assert close(engine, body, ids, mask, ["kk"] * len(ROWS))
 
 
+def test_oneDNN_multiplies_float32_with_avx512_alone(monkeypatch):
+    for capability, torchs in (("AVX2", True), ("DEFAULT", True), ("AVX512", False)):
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda found=capability: found)
+        assert kernels.torch_is_faster() == torchs
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_kernels_agree(dtype, monkeypatch):
     monkeypatch.setattr(kernels, "torch_is_faster", lambda: False)

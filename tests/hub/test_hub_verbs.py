@@ -164,6 +164,14 @@ def test_install_makes_a_hub_like_the_source(
     assert run(capsys, "hub", "check", "--hub", made.path)[0] == 0
     assert run(capsys, *words)[0] == 0
     assert made.languages() == hub.languages()
+    # Into itself, nothing is written anew.
+    assert run(capsys, "hub", "install", hub.path, "--hub", hub.path)[0] == 2
+    # Of a damaged source nothing is installed.
+    (hub.layout("kk").root / "README.md").write_text("changed")
+    assert run(capsys, "hub", "install", hub.path, "--hub", tmp_path / "third")[0] == 2
+    assert not (tmp_path / "third").exists()
+    code, _, err = run(capsys, "hub", "install", hub.path / "az", "--hub", made.path, "--revision", "v1")
+    assert (code, "only applies to hubs on Hugging Face" in err) == (2, True)
     # A language's folder does not say what a hub has to.
     code, _, err = run(capsys, "hub", "install", hub.path / "kk", "--hub", tmp_path / "other")
     assert (code, "expected a hub (a folder with hub.json), found no such folder" in err) == (2, True)

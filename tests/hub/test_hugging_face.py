@@ -108,7 +108,7 @@ def test_without_a_network_the_cache_serves(
 
 def test_a_private_hub_is_for_those_with_its_token(server: FakeHuggingFace) -> None:
     server.private[REPO] = True
-    with pytest.raises(HubError, match=r"Repository Not Found.* Check the id, .* set HF_TOKEN"):
+    with pytest.raises(HubError, match=r"Repository Not Found.* Check the id .* set HF_TOKEN"):
         ModularEncoder(REPO, token="hf_stranger")
     encoder = ModularEncoder(REPO, token=TOKEN)
     assert encoder.encode(TEXTS, lang="az").shape == (2, 32)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from dataclasses import is_dataclass
-from typing import Annotated, Any, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
 
+from modenc.data.kinds import TRAINED_ON
 from modenc.ranges import Range
 from modenc.recipe.files import DEFAULTS_FILE, recipes_folder
+from modenc.recipe.objectives import ALSO_READS, READS, may_read
 from modenc.recipe.settings import SECTIONS, Source
 
 DEFAULTS = tomllib.loads((recipes_folder() / DEFAULTS_FILE).read_text(encoding="utf-8"))
@@ -76,3 +78,12 @@ def _leaves(table: dict[str, Any], place: tuple[str, ...]) -> Iterator[tuple[str
             yield from _leaves(value, (*place, key))
         else:
             yield (*place, key)
+
+
+@pytest.mark.parametrize("section", READS)
+def test_each_objective_has_an_entry_for_the_data_it_reads(section):
+    found = all_settings()
+    choices = get_args(found[section, "method" if section == "vocabulary" else "objective"])
+    assert READS[section].keys() == set(choices)
+    assert may_read(section) <= set(TRAINED_ON)
+    assert {(section, key) for key in ALSO_READS.get(section, ())} <= found.keys()
