@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -16,7 +16,7 @@ from modenc.data.formats import Row
 from modenc.data.text import count_letters, sentence_key, stable_hash
 from modenc.errors import DataError
 from modenc.evidence import language_evidence
-from modenc.langid import LanguageIdentifier
+from modenc.langid import get_identifier
 from modenc.languages import expected_scripts, language_name, normalize_code
 from modenc.ranges import NonNegativeInt, PositiveInt, Share
 from modenc.texts import normalize
@@ -67,7 +67,6 @@ class LanguageCheck:
 
     Args:
         lang: code of the expected language; with a script in it (``ace_Arab``), only that one is expected.
-        identifier: identifies languages; None skips that check.
         pivot: language of the other side, for translations. If the identifier does not know ``lang``, lines
             are at least checked not to be in the pivot (MuSR, section 4.1).
         filters: settings of the checks.
@@ -76,19 +75,17 @@ class LanguageCheck:
     def __init__(
         self,
         lang: str,
-        identifier: LanguageIdentifier | None,
         pivot: str | None = None,
         filters: Filters = DEFAULT_FILTERS,
     ) -> None:
         self._scripts = expected_scripts(lang) if filters.check_script else frozenset()
         self.lang = lang = normalize_code(lang)
         self.min_share = filters.min_language_share
-        known: Collection[str] | None = getattr(identifier, "languages_known", None)
+        identifier = get_identifier() if filters.check_language else None
         # An identifier that does not know the language identifies each line as another.
-        knows_lang = known is None or lang in known
+        knows_lang = identifier is not None and lang in identifier.languages_known
         self._pivot = None if knows_lang else pivot
-        usable = filters.check_language and (knows_lang or pivot is not None)
-        self._identifier = identifier if usable else None
+        self._identifier = identifier if knows_lang or pivot is not None else None
 
     def verdicts(self, texts: Sequence[str]) -> list[Verdict]:
         """Check each text; with too few letters, or at low confidence, its language counts as right."""
@@ -207,12 +204,11 @@ class TextFilter:
         self,
         filters: Filters,
         lang: str,
-        identifier: LanguageIdentifier | None,
         not_in: Set[str] = frozenset(),
     ) -> None:
         self._filters = filters
         self._not_in = not_in
-        self._check = LanguageCheck(lang, identifier, filters=filters)
+        self._check = LanguageCheck(lang, filters=filters)
         self.counts: Counter[str] = Counter()
         """Number of rows ``kept``, and of dropped rows by reason."""
         self._seen: set[int] = set()

@@ -24,7 +24,6 @@ from modenc.data.kinds import PASSAGES, TEXT, DataKind
 from modenc.data.sources import Source, check_scores, describe_source, read_score, resolve_source
 from modenc.data.text import sentence_key, stable_hash
 from modenc.errors import DataError
-from modenc.langid import LanguageIdentifier
 from modenc.texts import normalize
 
 logger = logging.getLogger(__name__)
@@ -79,7 +78,6 @@ def load(
     *,
     root: Path = Path(),
     filters: Filters = DEFAULT_FILTERS,
-    identifier: LanguageIdentifier | None = None,
     held_out: int = 0,
     not_in: Set[str] = frozenset(),
 ) -> TrainingSet[T]:
@@ -92,7 +90,6 @@ def load(
         pivot: code of the pivot language.
         root: folder that relative paths start from.
         filters: conditions for keeping rows.
-        identifier: identifies languages; None skips that check.
         held_out: number of rows to hold out, of kinds with a ``held_out_role``.
         not_in: rows with one of these texts, as ``sentence_key`` writes them, are dropped.
 
@@ -102,7 +99,7 @@ def load(
     """
     if kind is PASSAGES:
         filters = replace(filters, max_chars=_LONGEST_PASSAGE)
-    row_filter = TextFilter(filters, lang, identifier, not_in=not_in)
+    row_filter = TextFilter(filters, lang, not_in=not_in)
     found: list[Row] = []
     records: list[SourceRecord] = []
     for source in sources:

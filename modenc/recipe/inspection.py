@@ -27,7 +27,6 @@ from modenc.data.sources import (
     select_rows,
 )
 from modenc.errors import DataError, closest_match
-from modenc.langid import get_identifier
 from modenc.languages import find_code
 from modenc.recipe.issues import Issue, LocatedIssue, Place
 from modenc.recipe.settings import LanguagePlan
@@ -190,7 +189,7 @@ def _check_languages(
         return  # an issue of the recipe's languages
     texts = [normalize(row[role]) for row in sample for role in roles if row.get(role)]
     try:
-        LanguageCheck(lang, get_identifier(None), filters=plan.data).check_language_share(texts)
+        LanguageCheck(lang, filters=plan.data).check_language_share(texts)
     except DataError as error:
         yield Issue(path, f"{describe_source(source)}: {error}", level="warning")
 

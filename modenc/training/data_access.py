@@ -15,7 +15,6 @@ from modenc.data import kinds
 from modenc.data.kinds import DataKind, ParallelRow, PassageRow, ScoredRow, SearchRow
 from modenc.data.text import sentence_key
 from modenc.data.training_sets import TrainingSet, load, load_dev
-from modenc.langid import get_identifier
 from modenc.recipe.settings import LanguagePlan, OptimizerSettings
 
 Row = TypeVar("Row")
@@ -45,7 +44,6 @@ def _rows(kind: DataKind[Row]) -> cached_property[TrainingSet[Row]]:
             self.plan.pivot,
             root=data.root,
             filters=data,
-            identifier=self.identifier,
             held_out=getattr(data.dev, f"{kind.name}_held_out", 0),
             not_in=frozenset() if kind is kinds.TEXT else self.evaluated_on(across=kind.across),
         )
@@ -59,7 +57,6 @@ class TrainingData:
     def __init__(self, plan: LanguagePlan, pivot_plan: LanguagePlan | None = None) -> None:
         self.plan = plan
         self.pivot_plan = pivot_plan
-        self.identifier = get_identifier(None)
 
     text = _rows(kinds.TEXT)
     """Running text."""

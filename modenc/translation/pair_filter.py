@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from modenc.data.filters import LanguageCheck
 from modenc.data.text import count_letters, sentence_key
-from modenc.langid import get_identifier
 from modenc.languages import normalize_code
 from modenc.translation import Translation
 
@@ -40,9 +39,7 @@ class PairFilter:
         self, source: str, target: str, max_unknown: float = 0.25, check_language: bool = True
     ) -> None:
         self._max_unknown = max_unknown
-        self._language_check = (
-            LanguageCheck(target, get_identifier(None), normalize_code(source)) if check_language else None
-        )
+        self._language_check = LanguageCheck(target, normalize_code(source)) if check_language else None
 
     def check(self, texts: Sequence[str], results: Sequence[Translation]) -> list[str]:
         """Return the reason to drop each of the texts' translations, empty for those to keep.

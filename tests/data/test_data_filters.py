@@ -4,6 +4,7 @@ from dataclasses import asdict, fields
 
 import pytest
 
+from modenc.data import filters
 from modenc.data.filters import Filters, LanguageCheck, RowShape, TextFilter, summary
 from modenc.data.text import is_blank, sentence_key
 from modenc.errors import DataError
@@ -33,13 +34,24 @@ class FakeIdentifier:
 ROW_CONDITIONS = Filters(min_chars=4, max_chars=60)
 
 
+@pytest.fixture(autouse=True)
+def identify_with(monkeypatch):
+    """Has lines identified by an object; here by a FakeIdentifier at first."""
+
+    def identify_with(identifier):
+        monkeypatch.setattr(filters, "get_identifier", lambda: identifier)
+
+    identify_with(FakeIdentifier())
+    return identify_with
+
+
 def test_the_default_filters_are_a_recipes():
     data = default_section("data")
     assert {field.name: getattr(data, field.name) for field in fields(Filters)} == asdict(Filters())
 
 
-def _kept(lines, lang="kk", identifier=None):
-    text_filter = TextFilter(ROW_CONDITIONS, lang, identifier or FakeIdentifier())
+def _kept(lines, lang="kk"):
+    text_filter = TextFilter(ROW_CONDITIONS, lang)
     rows = text_filter.select(({"text": line} for line in lines), TEXT)
     return [row["text"] for row in rows], text_filter.counts
 
@@ -129,11 +141,11 @@ def test_every_line_that_goes_is_counted_under_its_reason():
 
 def test_a_language_the_identifier_does_not_know_is_not_judged_by_it():
     line = "Бу «башка» тилдеги узун сүйлөм экен."
-    assert LanguageCheck("tt", FakeIdentifier()).verdicts([line]) == [""]
-    assert LanguageCheck("kk", FakeIdentifier()).verdicts([line]) == ["wrong_language"]
+    assert LanguageCheck("tt").verdicts([line]) == [""]
+    assert LanguageCheck("kk").verdicts([line]) == ["wrong_language"]
 
 
-def test_a_language_that_is_not_known_is_told_from_the_pivot():
+def test_a_language_that_is_not_known_is_told_from_the_pivot(identify_with):
     class English(FakeIdentifier):
         languages_known = frozenset({"en", "fr"})
 
@@ -141,19 +153,21 @@ def test_a_language_that_is_not_known_is_told_from_the_pivot():
             return [Identification("en" if "the" in text else "fr", 0.99) for text in texts]
 
     lines = ["This is the wrong side of a pair.", "Hemmesi dogry, ine şeýle sözlem."]
-    alone, with_pivot = LanguageCheck("tk", English()), LanguageCheck("tk", English(), "en")
+    identify_with(English())
+    alone, with_pivot = LanguageCheck("tk"), LanguageCheck("tk", "en")
     assert alone.verdicts(lines) == ["", ""]
     assert with_pivot.verdicts(lines) == ["wrong_language", ""]
 
 
-def test_near_relatives_are_not_another_language():
+def test_near_relatives_are_not_another_language(identify_with):
     class Norwegian(FakeIdentifier):
         languages_known = frozenset({"no", "nn", "hr", "sr"})
 
         def identify(self, texts, languages=None):
             return [Identification("nn", 0.99) for _ in texts]
 
-    assert LanguageCheck("no", Norwegian()).verdicts(["Dette er ei ganske lang setning."]) == [""]
+    identify_with(Norwegian())
+    assert LanguageCheck("no").verdicts(["Dette er ei ganske lang setning."]) == [""]
 
 
 def test_a_bad_negative_goes_alone_and_a_pair_of_one_sentence_goes_whole():
@@ -162,7 +176,7 @@ def test_a_bad_negative_goes_alone_and_a_pair_of_one_sentence_goes_whole():
         {"anchor": "үшінші сөйлем", "positive": "Үшінші сөйлем!", "negative": "төртінші"},
         {"anchor": "бесінші сөйлем", "positive": "sixth sentence"},
     ]
-    text_filter = TextFilter(ROW_CONDITIONS, "kk", None)
+    text_filter = TextFilter(ROW_CONDITIONS, "kk")
     assert list(text_filter.select(rows, PAIR)) == [
         {"anchor": "бірінші сөйлем", "positive": "екінші сөйлем", "negative": ""}
     ]
@@ -174,7 +188,7 @@ def test_rows_with_a_sentence_of_evaluation_data_are_dropped():
         {"anchor": "бірінші сөйлем", "positive": "екінші сөйлем", "negative": "ҮШІНШІ сөйлем!"},
         {"anchor": "төртінші сөйлем", "positive": "«Үшінші» сөйлем"},
     ]
-    text_filter = TextFilter(ROW_CONDITIONS, "kk", None, not_in={sentence_key("үшінші сөйлем")})
+    text_filter = TextFilter(ROW_CONDITIONS, "kk", not_in={sentence_key("үшінші сөйлем")})
     assert [row["negative"] for row in text_filter.select(rows, PAIR)] == [""]
     assert summary(text_filter.counts) == "read 2, kept 1 (1 in evaluation data)"
 
@@ -190,7 +204,7 @@ def _sample(own, other):
 
 
 def _check_share(own, other):
-    text_filter = TextFilter(ROW_CONDITIONS, "kk", FakeIdentifier())
+    text_filter = TextFilter(ROW_CONDITIONS, "kk")
     list(text_filter.select(({"text": line} for line in _sample(own, other)), TEXT))
     text_filter.check_language_share()
 
@@ -209,7 +223,7 @@ def test_a_few_lines_are_not_refused():
 
 
 def test_a_corpus_in_another_script_is_refused():
-    text_filter = TextFilter(ROW_CONDITIONS, "kk", None)
+    text_filter = TextFilter(ROW_CONDITIONS, "kk")
     list(text_filter.select(({"text": f"A sentence of English letters, no {i}"} for i in range(60)), TEXT))
     with pytest.raises(DataError, match=r"kk: 100% of 60 sampled lines look like script Latn"):
         text_filter.check_language_share()

@@ -19,7 +19,6 @@ from modenc.data.kinds import (
 )
 from modenc.data.training_sets import load, load_dev
 from modenc.errors import DataError
-from modenc.langid import get_identifier
 from modenc.recipe.settings import Source
 
 KK, EN = tiny_models.sentences("kk"), tiny_models.sentences("en")
@@ -48,7 +47,7 @@ def test_sources_without_usable_rows_are_refused(read, tmp_path):
 def test_graded_pairs_may_be_the_pivots(read, tmp_path):
     rows = [("3.5", EN[0], EN[1]), ("0", KK[2], KK[3]), ("5", EN[4], EN[4])]
     _write(tmp_path / "s.tsv", ("score", "sentence1", "sentence2"), *rows)
-    pairs = read(SCORED_PAIRS, Source(path="s.tsv"), identifier=get_identifier(None))
+    pairs = read(SCORED_PAIRS, Source(path="s.tsv"))
     assert [(row.sentence1, row.score) for row in pairs.train] == [(EN[0], 3.5), (KK[2], 0.0)]
     assert pairs.counts["identical"] == 1
     _write(tmp_path / "s.tsv", ("score", "sentence1", "sentence2"), ("high", EN[0], EN[1]))
