@@ -14,7 +14,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-EXTRAS = ("train", "eval", "translate", "onnx", "openvino", "serve", "ray")
+EXTRAS = ("train", "eval", "translate", "onnx", "openvino", "serve", "ray", "mteb")
 TABLE = Path(__file__).resolve().parents[1] / "docs" / "licenses.md"
 _HEAD = """# Licenses of dependencies
 
