@@ -18,10 +18,9 @@ import catalogs
 import numpy as np
 from numpy.typing import NDArray
 from sentences import SENTENCES
-from transformers import PreTrainedTokenizerFast
 
 import modenc
-from modenc import Hub, ModencError, ModularEncoder, Recipe, load_recipe, resolve_base
+from modenc import ModencError, ModularEncoder, Recipe, load_recipe
 from modenc.cache import new_cache_folder
 from modenc.data.kinds import ParallelRow
 from modenc.training.data_access import TrainingData
@@ -59,8 +58,9 @@ def main() -> int:
         title("3. Before and after, on pairs that were not trained on")
         compare(recipe, hub)
         print(f"\nThe modules: {folder.relative_to(ROOT)}, {megabytes(folder):.1f} MB")
-        call = f'ModularEncoder("{hub.relative_to(ROOT)}").encode(["God morgon", "Good morning"])'
-        print(f"Use them:    python -c 'from modenc import ModularEncoder; print({call})'")
+        print("Use them, from Python:")
+        print(f'  encoder = modenc.ModularEncoder("{hub.relative_to(ROOT)}")')
+        print('  vectors = encoder.encode(["God morgon", "Good morning"])')
     except ModencError as error:
         print(f"\nquickstart: {error}", file=sys.stderr)
         return 2
@@ -82,6 +82,7 @@ def use_shipped_modules(encoder: ModularEncoder) -> None:
     for row, (language, near) in enumerate(zip(found, nearest, strict=True)):
         mark = "" if rows[near][1] == rows[row][1] else "   (another sentence)"
         match = f"{texts[row]} → {texts[near]} ({scores[row, near]:.2f})"
+        mark += "" if language.modules == rows[row][0] else f"   (it is {rows[row][0]})"
         print(f"{language.modules:>2} {language.share:8.2f}  {match}{mark}")
     identified = sum(language.modules == code for language, (code, _, _) in zip(found, rows, strict=True))
     translated = sum(rows[near][1] == place for near, (_, place, _) in zip(nearest, rows, strict=True))
@@ -108,48 +109,37 @@ def train(recipe: Recipe) -> Path:
 
 
 def compare(recipe: Recipe, hub: Path) -> None:
-    """Print retrieval accuracy and tokens per sentence for the base and for the new modules."""
+    """Print how often translations are nearest, for the base and for the new modules."""
     pairs = TrainingData(recipe.plans[LANG]).parallel.held_out
     encoder = ModularEncoder(hub)
     print(f"{len(pairs)} held-out English-Swedish pairs, from the same catalogs as the training pairs.\n")
-    before = figures(encoder, pairs, "base", "base", resolve_base(encoder.hub.info.base_id).load_tokenizer())
-    after = figures(encoder, pairs, LANG, recipe.pivot, own_tokenizer(encoder.hub))
-    print(f"{'':44}{'before':>10}{'after':>10}")
+    before = figures(encoder, pairs, "base", "base")
+    after = figures(encoder, pairs, LANG, recipe.pivot)
+    print(f"{'nearest is the translation, of':44}{'before':>10}{'after':>10}")
     for name, old in before.items():
-        form = "{:>10.1%}" if "accuracy" in name else "{:>10.1f}"
-        print(f"{name:44}{form.format(old)}{form.format(after[name])}")
+        print(f"{name:44}{old:>10.1%}{after[name]:>10.1%}")
     print("\nBefore: the bare base for both languages. After: each language through its own modules.")
 
 
-def figures(
-    encoder: ModularEncoder,
-    pairs: list[ParallelRow],
-    lang: str,
-    pivot: str,
-    tokenizer: PreTrainedTokenizerFast,
-) -> dict[str, float]:
-    """Name → value, the Swedish side encoded as ``lang`` and the English side as ``pivot``."""
+def figures(encoder: ModularEncoder, pairs: list[ParallelRow], lang: str, pivot: str) -> dict[str, float]:
+    """Name → share, the Swedish side encoded as ``lang`` and the English side as ``pivot``."""
     swedish, english = [pair.text for pair in pairs], [pair.pivot for pair in pairs]
-    scores = cosines(encoder.encode(swedish, lang=lang), encoder.encode(english, lang=pivot))
+    own, other = encoder.encode(swedish, lang=lang), encoder.encode(english, lang=pivot)
+    scores = cosines(own, other)
+    # In one pool, other Swedish sentences compete with the translation.
+    within = cosines(own, own)
+    within[[[a == b for b in swedish] for a in swedish]] = -np.inf
     return {
-        "accuracy@1, Swedish to English": accuracy(scores, english),
-        "accuracy@1, English to Swedish": accuracy(scores.T, swedish),
-        "tokens per Swedish sentence": fmean(len(ids) for ids in tokenizer(swedish)["input_ids"]),
+        "Swedish among English": accuracy(scores, english),
+        "English among Swedish": accuracy(scores.T, swedish),
+        "Swedish among English and Swedish": accuracy(np.hstack([scores, within]), [*english, *swedish]),
     }
 
 
 def accuracy(scores: Vectors, texts: list[str]) -> float:
-    """Share of rows whose highest score [rows, texts] is at their own text; equal texts are one."""
+    """Share of rows i whose highest score [rows, texts] is at text i; equal texts are one."""
     best = scores.argmax(axis=1)
     return fmean(texts[found] == texts[row] for row, found in enumerate(best))
-
-
-def own_tokenizer(hub: Hub) -> PreTrainedTokenizerFast:
-    """The tokenizer that the new modules brought, or the base's where they kept it."""
-    layout = hub.layout(LANG)
-    if "tokenizer" in layout.present():
-        return PreTrainedTokenizerFast.from_pretrained(layout.tokenizer)
-    return resolve_base(hub.info.base_id).load_tokenizer()
 
 
 def cosines(rows: Vectors, columns: Vectors) -> Vectors:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _HEADER = ("code", "language", "modules", "MB", "commercial use")
 # Metric of a card's comparison → its column.
 _COMPARED = {"sts": "similarity", "search": "search", "cross_sts": "across", "retrieval": "translations"}
+_SHORT_NAMES = "LA: language adaptation, SE: sentence encoding, CLA: alignment\n"
 _STAGE_HEADER = ("stage", "method", "steps")
 _DATA_HEADER = ("kind", "sources", "rows")
 
@@ -119,7 +120,7 @@ def run_list(args: argparse.Namespace) -> None:
         compared = [metric for metric in _COMPARED if any(metric in _base(item) for item in languages)]
         header = (*_HEADER, *(_COMPARED[metric] for metric in compared))
         text += table([header, *(_row(item, compared) for item in languages)])
-        text += "scores: bare base → modules, on held-out data (--help says which)\n" if compared else ""
+        text += "scores: bare base → modules, on held-out data. " + _SHORT_NAMES if compared else ""
     else:
         text += "no languages yet; add some with modenc train or modenc hub install\n"
     base = {"id": info.base_id, "fingerprint": info.base_fingerprint}
@@ -206,7 +207,7 @@ def sections(card: Card) -> dict[str, list[tuple[str, ...]]]:
     tables: dict[str, list[tuple[str, ...]]] = {
         "stages": [_STAGE_HEADER, *(_stage_row(*item) for item in card.stages.items())],
         "compared with the base alone": table_of(card.comparison),
-        "data": [_DATA_HEADER, *_data_rows(card.data)],
+        "data, that of adapters it started from included": [_DATA_HEADER, *_data_rows(card.data)],
     }
     return {
         title: [(f"  {row[0]}", *row[1:]) for row in rows] if len(rows) > 1 else []

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from modenc.recipe.settings import LanguagePlan
 
 _SHIPPED_HUB = re.compile(rb'^path = "(adapters_hub/[^"{]*)"$', re.MULTILINE)
+_START_FROM = re.compile(rb'^(start_from = ")(adapters_hub/)', re.MULTILINE)
 _OWN_HUB = b'# The shipped recipe has \\1 here; a copy has a hub of its own.\npath = "adapters_hub/{recipe}"'
 
 
@@ -103,7 +104,8 @@ def run_show(args: argparse.Namespace) -> None:
 def run_copy(args: argparse.Namespace) -> None:
     """Copy a recipe to edit.
 
-    Only the line hub.path is changed, so that the copy trains into a hub of its own.
+    The copy trains into a hub of its own (hub.path), and finds the shipped hub from any folder
+    (hub.start_from).
 
     Examples:
         modenc recipe copy my_language -o mine.toml
@@ -119,6 +121,9 @@ def run_copy(args: argparse.Namespace) -> None:
     content = source.read_bytes()
     if source.resolve().is_relative_to(recipes_folder().resolve()):
         content = _SHIPPED_HUB.sub(_OWN_HUB, content, count=1)  # so that it replaces no shipped modules
+        clone = recipes_folder().resolve().parent
+        if (clone / "adapters_hub").is_dir():
+            content = _START_FROM.sub(rf"\g<1>{clone.as_posix()}/\g<2>".encode(), content)
     try:
         target.write_bytes(content)
     except OSError as error:

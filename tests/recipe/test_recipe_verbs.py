@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from modenc.cli.main import main
-from modenc.recipe.files import shipped_recipes
+from modenc.recipe.files import recipes_folder, shipped_recipes
 from modenc.recipe.loader import load_recipe
 
 
@@ -47,6 +47,12 @@ def test_no_copy_of_a_shipped_recipe_trains_into_a_shipped_hub(tmp_path: Path):
         assert main(["recipe", "copy", name, "-o", str(tmp_path)]) == 0
         recipe = load_recipe(tmp_path / f"{name}.toml", check_files=False)
         assert recipe.hub.name not in {hub.name for hub in hubs}, name
+
+
+def test_a_copy_finds_the_shipped_hub_from_any_folder(tmp_path: Path):
+    assert main(["recipe", "copy", "my_language", "-o", str(tmp_path / "mine.toml")]) == 0
+    start = load_recipe(tmp_path / "mine.toml", check_files=False).start_from
+    assert start == recipes_folder().resolve().parent / "adapters_hub" / "me5-small"
 
 
 def test_copy_of_ones_own_recipe_is_byte_for_byte(tmp_path: Path):
