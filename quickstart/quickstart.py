@@ -58,7 +58,7 @@ def main() -> int:
         title("3. Before and after, on pairs that were not trained on")
         compare(recipe, hub)
         print(f"\nThe modules: {folder.relative_to(ROOT)}, {megabytes(folder):.1f} MB")
-        print("Use them, from Python:")
+        print(f"Use them, with {sys.executable}:\n  import modenc")
         print(f'  encoder = modenc.ModularEncoder("{hub.relative_to(ROOT)}")')
         print('  vectors = encoder.encode(["God morgon", "Good morning"])')
     except ModencError as error:

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 _HEADER = ("code", "language", "modules", "MB", "commercial use")
 # Metric of a card's comparison → its column.
 _COMPARED = {"sts": "similarity", "search": "search", "cross_sts": "across", "retrieval": "translations"}
-_SHORT_NAMES = "LA: language adaptation, SE: sentence encoding, CLA: alignment\n"
+_LEGEND = (
+    "scores: bare base → modules, on held-out data. "
+    "LA: language adaptation, SE: sentence encoding, CLA: alignment\n"
+)
 _STAGE_HEADER = ("stage", "method", "steps")
 _DATA_HEADER = ("kind", "sources", "rows")
 
@@ -120,7 +123,7 @@ def run_list(args: argparse.Namespace) -> None:
         compared = [metric for metric in _COMPARED if any(metric in _base(item) for item in languages)]
         header = (*_HEADER, *(_COMPARED[metric] for metric in compared))
         text += table([header, *(_row(item, compared) for item in languages)])
-        text += "scores: bare base → modules, on held-out data. " + _SHORT_NAMES if compared else ""
+        text += _LEGEND if compared else ""
     else:
         text += "no languages yet; add some with modenc train or modenc hub install\n"
     base = {"id": info.base_id, "fingerprint": info.base_fingerprint}
@@ -145,15 +148,19 @@ def _summary(hub: Hub, lang: str) -> dict[str, Any]:
 
 def _base(summary: Mapping[str, Any]) -> Mapping[str, float]:
     """Return the bare base's values of a language's comparison; empty without any."""
-    found: Mapping[str, float] = summary.get("comparison", {}).get("base", {})
+    from modenc.hub.card import BASE
+
+    found: Mapping[str, float] = summary.get("comparison", {}).get(BASE, {})
     return found
 
 
 def _row(summary: Mapping[str, Any], compared: Sequence[str]) -> tuple[str, ...]:
+    from modenc.hub.card import MODULES
+
     if "error" in summary:
         return summary["code"], "", "damaged: see modenc hub check"
     size, use = f"{summary['bytes'] / 1e6:.1f}", summary["commercial_use"]
-    base, own = _base(summary), summary["comparison"].get("modules", {})
+    base, own = _base(summary), summary["comparison"].get(MODULES, {})
     pairs = [
         f"{base[name]:.1f} → {own[name]:.1f}" if name in base and name in own else "" for name in compared
     ]

@@ -123,7 +123,9 @@ def run_copy(args: argparse.Namespace) -> None:
         content = _SHIPPED_HUB.sub(_OWN_HUB, content, count=1)  # so that it replaces no shipped modules
         clone = recipes_folder().resolve().parent
         if (clone / "adapters_hub").is_dir():
-            content = _START_FROM.sub(rf"\g<1>{clone.as_posix()}/\g<2>".encode(), content)
+            content = _START_FROM.sub(
+                lambda found: found[1] + f"{clone.as_posix()}/".encode() + found[2], content
+            )
     try:
         target.write_bytes(content)
     except OSError as error:

@@ -81,8 +81,7 @@ class Hub:
     def languages(self) -> list[str]:
         """Return the codes of the hub's languages, sorted, the pivot first.
 
-        Folders whose name is no normalized code are left out; :meth:`verify` reports
-        them.
+        Folders whose name is no normalized code are left out; :meth:`verify` reports them.
 
         Raises:
             HubError: the folder is gone or not readable.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -403,16 +404,15 @@ class LanguagePlan:
 
     def reads(self, stage: str) -> tuple[str, ...]:
         """List the lists of ``data`` that a stage trains on, in a fixed order."""
-        settings = getattr(self, stage)
         if stage == "vocabulary":
-            return READS[stage][settings.method]
-        learns_from_pivot = stage == "language_adaptation" and settings.objective == "pivot"
-        lists = self.objective_reads("alignment" if learns_from_pivot else stage)
+            return READS[stage][self.vocabulary.method]
         if stage == "sentence_encoding":
-            also = [names for key, names in ALSO_READS[stage].items() if getattr(settings, key)]
-            return tuple(dict.fromkeys(name for names in (lists, *also) for name in names))
-        if stage == "language_adaptation" and not learns_from_pivot:
-            return lists
+            also = [names for key, names in ALSO_READS[stage].items() if getattr(self.sentence_encoding, key)]
+            return tuple(dict.fromkeys(chain(self.objective_reads(stage), *also)))
+        if stage == "language_adaptation" and self.language_adaptation.objective != "pivot":
+            return self.objective_reads(stage)
+        # Stage 2's 'pivot' reads what stage 4 does.
+        lists = self.objective_reads("alignment")
         every_pair = self.alignment.partners == "all" and "cross_paraphrases" in lists
         own = ALSO_READS["alignment"]["partners"] if every_pair else ()
         # The pivot's sentences of cross-lingual data come with the other languages.
@@ -427,9 +427,8 @@ class LanguagePlan:
         lists = READS[section][objective]
         if objective != "emma_x":
             return lists
-        share = self.emma_x.warmup_share
-        unread = (("parallel",) if share == 0 else ()) + (("text",) if share == 1 else ())
-        return tuple(name for name in lists if name not in unread)
+        unread_at = {"parallel": 0, "text": 1}
+        return tuple(name for name in lists if self.emma_x.warmup_share != unread_at[name])
 
     def keeps_passages(self) -> bool:
         """Check whether alignment keeps the cosines between passages and their queries."""

@@ -98,8 +98,7 @@ def objective_inputs(
 
     ``pivot`` has the fields of :class:`ObjectiveInputs` that follow ``encode_pivot``.
     """
-    section = "alignment" if isinstance(settings, AlignmentSettings) else "monolithic"
-    reads = stage.plan.objective_reads(section)
+    reads = stage.plan.objective_reads(stage.name)
     pairs, texts = {}, {}
     for lang, own in data.items():
         if "parallel" in reads and lang != own.plan.pivot and own.plan.data.parallel:
