@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 from measure import where
 
-from modenc.composition.options import EncoderSettings
 from modenc.composition.routing import LanguageRouter
 from modenc.hub.store import Hub
 from modenc.texts import as_texts
@@ -143,7 +142,7 @@ def additions_table(stored: dict[str, dict[str, dict[str, float]]]) -> str:
 def _with_additions(texts: Texts) -> dict[str, dict[str, float]]:
     """Language, and their mean → addition → right modules, %."""
     hub = Hub.open(HUB)
-    router = LanguageRouter(hub, EncoderSettings("base"))
+    router = LanguageRouter(hub, "base")
     figures: dict[str, dict[str, float]] = {}
     for lang in hub.languages():
         sets = [texts[name].get(lang, []) for name in ("Tatoeba", "Kardeş-NLU dev", "STS-B", "SIB-200")]
@@ -170,7 +169,7 @@ def _inserted(text: str, name: str, rng: random.Random) -> str:
 
 def _measured(texts: Texts) -> dict[str, Any]:
     hub = Hub.open(HUB)
-    router, languages = LanguageRouter(hub, EncoderSettings("base")), hub.languages()
+    router, languages = LanguageRouter(hub, "base"), hub.languages()
     inside, outside = [], []
     for name, by_language in texts.items():
         for lang, own in by_language.items():
@@ -217,7 +216,7 @@ def _speed(texts: Texts) -> dict[str, Any]:
     """Measure identified sentences a second."""
     hub = Hub.open(HUB)
     some = [t for own in texts.values() for lang in hub.languages() for t in own.get(lang, [])[:100]]
-    router = LanguageRouter(hub, EncoderSettings("base"))
+    router = LanguageRouter(hub, "base")
     router.identify(some)
     start = time.perf_counter()
     router.identify(some)

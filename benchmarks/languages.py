@@ -26,7 +26,7 @@ from stored_languages import SUITES, SYSTEMS, Stored
 from suite_parts import restricted, suite_fingerprint
 
 from modenc import ModularEncoder
-from modenc.composition.options import EncoderSettings
+from modenc.composition.kernels import choose_precision
 from modenc.errors import DataError, ModencError
 from modenc.evaluation.results import SystemResults, load_results, save_results
 from modenc.evaluation.retrieval import Vectors
@@ -171,7 +171,7 @@ def circumstances(
 
 def precision_of(encoder: ModularEncoder, args: argparse.Namespace) -> str:
     """In what the encoder computes: ``fp32`` or ``bf16``."""
-    return EncoderSettings(compute=args.compute).precision(encoder.device)
+    return choose_precision(args.compute, encoder.device)
 
 
 def stored_results(folder: Path) -> SystemResults | None:

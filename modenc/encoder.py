@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-from modenc.composition.options import EncoderSettings, check_device
 from modenc.composition.routing import Routing
 from modenc.composition.st_module import ModularTransformer
 from modenc.errors import OptionError, TextsCutWarning
@@ -80,11 +80,17 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
                 f"{', '.join(others)}: would have no effect; give arguments of ModularEncoder, or these of "
                 f"SentenceTransformer: {', '.join((*_OPTIONS, *_ACCESS))}"
             )
-        check_device(device)
+        _check_device(device)
         opened = open_hub(hub, revision=revision, **access)
         info = opened.info
-        settings = EncoderSettings(fallback, min_confidence, identifier, compute)
-        transformer = ModularTransformer(opened, base, settings)
+        transformer = ModularTransformer(
+            opened,
+            base,
+            compute=compute,
+            fallback=fallback,
+            min_confidence=min_confidence,
+            identifier=identifier,
+        )
         prompts = {name: info.prompt for name in PROMPT_NAMES} | dict(options.pop("prompts", None) or {})
         options.setdefault("similarity_fn_name", "cosine")
         modules = [transformer, Pooling(info.hidden_size, info.pooling)]
@@ -264,3 +270,15 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
     @property
     def _transformer(self) -> ModularTransformer:
         return self[0]  # type: ignore[no-any-return]
+
+
+def _check_device(device: str | torch.device | None) -> None:
+    """Raise OptionError if PyTorch cannot compute on a device; ``None`` is the best one there is."""
+    try:
+        torch.empty(0, device=device)
+    # A PyTorch that was built without CUDA raises AssertionError.
+    except (RuntimeError, AssertionError, TypeError, ValueError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise OptionError(
+            f"device: expected one that PyTorch has here, such as 'cpu', found {device!r:.60} ({reason:.200})"
+        ) from error

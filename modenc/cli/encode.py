@@ -236,12 +236,12 @@ def encode_rows(
 
 def vector_settings(args: argparse.Namespace, encoder: ModularEncoder) -> dict[str, Any]:
     """Return everything besides the texts that vectors depend on: options, precision and modules."""
-    from modenc.composition.options import EncoderSettings
+    from modenc.composition.kernels import choose_precision
 
     hub = encoder.hub
     settings = {name: getattr(args, name) for name in _SETTINGS}
     # What "auto" means can differ between machines.
-    compute = EncoderSettings(compute=args.compute).precision(encoder.device)
+    compute = choose_precision(args.compute, encoder.device)
     modules = {code: hub.card(code).fingerprint() for code in hub.languages()}
     return settings | {"compute": compute, "base": hub.info.base_fingerprint, "modules": modules}
 

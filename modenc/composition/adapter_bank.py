@@ -1,8 +1,8 @@
-"""Adapters of many languages in shared tensors, so that one batched product serves rows of all of them.
+"""Adapters of many languages in shared tensors, for batches with rows of any of them.
 
 Each language has a slot. A row of language l gets ``y += B_l A_l x`` (LA and SE, concatenated) in linear
-layers, and ``y += scaling * Up_l(relu(Down_l(x)))`` in feed-forward blocks. These are batched products over
-rows, each with the matrices of its slot. One slot is all zeros, for the base without modules.
+layers, by one batched product over all rows, and ``y += scaling * Up_l(relu(Down_l(x)))`` in feed-forward
+blocks. One slot is all zeros, for the base without modules.
 """
 
 from __future__ import annotations
@@ -136,6 +136,9 @@ class RowAdapters:
     def __init__(self, matrices: BankMatrices, bucket: Bucket) -> None:
         self.lora, self._parallel_adapters = matrices
         self._bucket = bucket
+        width = bucket.ids.shape[1]
+        spans = bucket.spans() if self._parallel_adapters else []
+        self._tokens = {slot: slice(first * width, end * width) for slot, first, end in spans}
 
     def add_lora(self, number: int, name: str, y: Tensor, x: Tensor) -> Tensor:
         """Add ``B A x`` of a linear layer's LoRA, if any, to y [tokens, ·] in place."""
@@ -146,12 +149,15 @@ class RowAdapters:
         return y
 
     def add_parallel_adapter(self, number: int, y: Tensor, x: Tensor) -> Tensor:
-        """Add ``scaling * Up(relu(Down(x)))`` of a layer's adapter, if any, to y [tokens, ·] in place."""
+        """Add ``scaling * Up(relu(Down(x)))`` of a layer's adapter, if any, to y [tokens, ·] in place.
+
+        One language after another: a copy of these matrices for each row takes longer than their products.
+        """
         if number in self._parallel_adapters:
-            matrices = self._parallel_adapters[number]
-            down, down_bias, up, up_bias = (m.index_select(0, self._bucket.slots) for m in matrices)
-            inner = torch.baddbmm(down_bias[:, None], self._bucket.in_rows(x), down.transpose(1, 2)).relu_()
-            self._bucket.in_rows(y).baddbmm_(inner, up).add_(up_bias[:, None])
+            for slot, tokens in self._tokens.items():
+                down, down_bias, up, up_bias = (m[slot] for m in self._parallel_adapters[number])
+                inner = torch.addmm(down_bias, x[tokens], down.T).relu_()
+                y[tokens].addmm_(inner, up).add_(up_bias)
         return y
 
 

@@ -15,6 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from modenc.errors import OptionError
+
+COMPUTE = ("fp32", "bf16", "auto")
 Precision = Literal["fp32", "bf16"]
 Activation = Literal["none", "relu", "gelu"]
 _ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
@@ -103,6 +106,17 @@ def onednn_works(dtype: torch.dtype) -> bool:
         return False
     tolerance = 1e-5 if dtype == torch.float32 else 0.1
     return all(torch.allclose(found.float(), right.float(), atol=tolerance) for found, right in pairs)
+
+
+def choose_precision(compute: str, device: torch.device) -> Precision:
+    """Return the precision for ``fp32``, ``bf16``, or ``auto``: bf16 if the device has it in hardware.
+
+    Raises:
+        OptionError: ``compute`` is none of these.
+    """
+    if compute not in COMPUTE:
+        raise OptionError(f"compute: expected {', '.join(COMPUTE)}, found {compute!r}")
+    return "bf16" if compute == "bf16" or (compute == "auto" and has_bf16(device)) else "fp32"
 
 
 def has_bf16(device: torch.device) -> bool:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from reprlib import repr as short_repr
 from typing import Any
 
-from modenc.composition.options import EncoderSettings
-from modenc.errors import HubError, LanguageError
-from modenc.evidence import READ, language_evidence
+from modenc.errors import HubError, LanguageError, OptionError
 from modenc.hub.store import Hub
-from modenc.langid import UNDETERMINED, Identification, LanguageIdentifier, Match, get_identifier
+from modenc.langid import (
+    READ,
+    UNDETERMINED,
+    Identification,
+    LanguageIdentifier,
+    Match,
+    get_identifier,
+    language_evidence,
+)
 from modenc.languages import BASE, is_undetermined, language_name, normalize_code
 from modenc.texts import TaggedText, is_missing
 
@@ -43,17 +50,35 @@ class LanguageRouter:
 
     It lists the hub's languages once, and again for a code that is not among them.
 
+    Args:
+        hub: the hub.
+        fallback: modules for a language that has none: ``base``, ``error``, or another language's code;
+            ``None``: see :attr:`fallback`.
+        min_confidence: texts whose :attr:`Routing.share` is less than this (0 to 1) go to the fallback.
+        identifier: a language identifier, a fastText file, or ``None`` for py3langid; its model is loaded for
+            the first text without a language.
+
     Raises:
         LanguageError: the fallback is no language of the hub.
+        OptionError: ``min_confidence`` is not from 0 to 1.
     """
 
-    def __init__(self, hub: Hub, settings: EncoderSettings) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        fallback: str | None = None,
+        min_confidence: float = 0.0,
+        identifier: LanguageIdentifier | str | Path | None = None,
+    ) -> None:
+        if not 0.0 <= min_confidence <= 1.0:
+            raise OptionError(f"min_confidence: expected 0 to 1, found {min_confidence!r:.60}")
         self._hub = hub
-        self._settings = settings
+        self._min_confidence = min_confidence
+        self._given_identifier = identifier
         self._warned: set[str] = set()
-        self._given_fallback = settings.fallback
-        if settings.fallback not in (None, BASE, ERROR):
-            self._given_fallback = self.require(settings.fallback)
+        self._given_fallback = fallback
+        if fallback not in (None, BASE, ERROR):
+            self._given_fallback = self.require(fallback)
 
     @cached_property
     def _languages(self) -> list[str]:
@@ -69,8 +94,7 @@ class LanguageRouter:
 
     @cached_property
     def _identifier(self) -> LanguageIdentifier:
-        """The identifier, whose model is loaded for the first text without a language."""
-        return get_identifier(self._settings.identifier)
+        return get_identifier(self._given_identifier)
 
     @cached_property
     def fallback(self) -> str:
@@ -114,45 +138,41 @@ class LanguageRouter:
     def _routed(self, texts: Sequence[str]) -> list[tuple[Routing, Match]]:
         if not texts:
             return []
-        available = self._languages
-        if not available:
+        languages = self._languages
+        if not languages:
             raise LanguageError(
                 f"{self._hub.path} has no languages to choose from; train or install one first, "
                 "or use lang='base'"
             )
         excerpts = [text[:READ] for text in texts]
         distinct = list(dict.fromkeys(excerpts))
-        self._warn_of_unknown(self._identifier.languages_known)
-        matches = self._identifier.match(distinct, available)
+        self._warn_of_unknown()
         found: dict[str, tuple[Routing, Match]] = {}
-        for text, match in zip(distinct, matches, strict=True):
-            match = self._without_letters(text, match)
-            code, sure = match.found.code, match.share >= self._settings.min_confidence
-            modules = match.language if sure or code == UNDETERMINED else None
+        for text, match in zip(distinct, self._identifier.match(distinct, languages), strict=True):
+            code, share, modules = match.found.code, match.share, match.language
+            if not match.found.confidence and language_evidence(text).script is None:
+                # Texts of no language, such as digits and emoji, go to the pivot, which is listed first.
+                modules = languages[0]
+                match = Match(match.found, modules, share)
+            elif share < self._min_confidence:
+                modules = None
             if modules is None and self.fallback != ERROR:
                 modules = self.fallback
-            found[text] = Routing(code, match.found.confidence, modules, match.share), match
+            found[text] = Routing(code, match.found.confidence, modules, share), match
         return [found[excerpt] for excerpt in excerpts]
 
-    def _warn_of_unknown(self, known: Set[str]) -> None:
+    def _warn_of_unknown(self) -> None:
         """Warn of languages of the hub that the identifier does not know."""
+        known = self._identifier.languages_known
+        unknown = [f"{language_name(code)} ({code})" for code in self._languages if code not in known]
         # An identifier that knows none of these raises an error later.
-        if known.isdisjoint(self._languages):
-            return
-        if unknown := [f"{language_name(code)} ({code})" for code in self._languages if code not in known]:
+        if unknown and len(unknown) < len(self._languages):
             names = ", ".join(unknown)
             self._warn_once(
                 f"{self._hub.path} has languages that the identifier does not know, so no text is identified "
                 f"as one of them: {names}. Give lang= for their texts, or use a fastText model that knows "
                 "them, such as GlotLID's",
             )
-
-    def _without_letters(self, text: str, match: Match) -> Match:
-        """Give texts of no language, such as digits and emoji, to the pivot; keep other matches."""
-        if match.found.confidence > 0 or language_evidence(text).script is not None:
-            return match
-        # The pivot is listed first, if it is there.
-        return Match(Identification(UNDETERMINED, 0.0), self._languages[0], 0.0)
 
     def route(self, texts: Sequence[str], lang: str | Sequence[str | None] | None = None) -> list[TaggedText]:
         """Tag each text with the code of its modules, or :data:`BASE`; one tagged so already stays as it is.
@@ -166,31 +186,38 @@ class LanguageRouter:
             LanguageError: a code is unknown, ``lang`` has another length than ``texts``, or a text has no
                 modules and the fallback is ``error``.
         """
-        given = _codes_given(texts, lang)
-        tags = (text.lang if isinstance(text, TaggedText) else None for text in texts)
-        given = [tag if code is None else code for code, tag in zip(given, tags, strict=True)]
-        resolved = {code: self._resolve(code) for code in dict.fromkeys(given) if code is not None}
+        given = [lang] * len(texts) if lang is None or isinstance(lang, str) else list(lang)
+        if len(given) != len(texts):
+            raise LanguageError(
+                f"lang: expected one code, or a list with one for each of the {len(texts)} texts, "
+                f"found {len(given)} codes"
+            )
+        for row, (text, code) in enumerate(zip(texts, given, strict=True)):
+            if is_missing(code) or is_undetermined(code):
+                given[row] = text.lang if isinstance(text, TaggedText) else None
+        modules = {code: self._resolve(code) for code in dict.fromkeys(given) if code is not None}
         unknown = [text for text, code in zip(texts, given, strict=True) if code is None]
-        identified = iter(self._route_identified(unknown))
-        codes = (next(identified) if code is None else resolved[code] for code in given)
-        return [
-            text if isinstance(text, TaggedText) and text.lang == code else TaggedText(text, code)
-            for text, code in zip(texts, codes, strict=True)
-        ]
+        identified = iter(self._routed(unknown))
+        tagged: list[TaggedText] = []
+        for text, code in zip(texts, given, strict=True):
+            own = self._identified(text, *next(identified)) if code is None else modules[code]
+            if isinstance(text, TaggedText) and text.lang == own:
+                tagged.append(text)
+            else:
+                tagged.append(TaggedText(text, own))
+        return tagged
 
-    def _route_identified(self, texts: Sequence[str]) -> list[str]:
-        chosen: list[str] = []
-        for text, (found, match) in zip(texts, self._routed(texts), strict=True):
-            if found.modules is None:
-                raise LanguageError(
-                    f"{short_repr(text)}: identified as {_named(found.code)}, with share {found.share:.2f} "
-                    f"of the languages in {self._hub.path} ({', '.join(self._languages)}); name its language "
-                    "with lang=, or use fallback='base'"
-                )
-            if match.language is None:
-                self._without_modules(found.code, found.modules)
-            chosen.append(found.modules)
-        return chosen
+    def _identified(self, text: str, found: Routing, match: Match) -> str:
+        """Return the code of an identified text's modules; warn of languages without."""
+        if found.modules is None:
+            raise LanguageError(
+                f"{short_repr(text)}: identified as {_named(found.code)}, with share {found.share:.2f} "
+                f"of the languages in {self._hub.path} ({', '.join(self._languages)}); name its language "
+                "with lang=, or use fallback='base'"
+            )
+        if match.language is None:
+            self._without_modules(found.code, found.modules)
+        return found.modules
 
     def _resolve(self, code: str) -> str:
         if code == BASE:
@@ -220,15 +247,3 @@ class LanguageRouter:
 
 def _named(code: str) -> str:
     return "an unknown language" if code == UNDETERMINED else f"{language_name(code)} ({code})"
-
-
-def _codes_given(texts: Sequence[str], lang: str | Sequence[str | None] | None) -> list[str | None]:
-    """Return the code given for each text; None where none is."""
-    given = [lang] * len(texts) if lang is None or isinstance(lang, str) else list(lang)
-    codes = [None if is_missing(code) or is_undetermined(code) else code for code in given]
-    if len(codes) != len(texts):
-        raise LanguageError(
-            f"lang: expected one code, or a list with one for each of the {len(texts)} texts, "
-            f"found {len(codes)} codes"
-        )
-    return codes

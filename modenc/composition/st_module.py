@@ -19,8 +19,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel, resolve_base
-from modenc.composition.language_cache import LanguageCache, LoadedLanguage
-from modenc.composition.options import EncoderSettings
+from modenc.composition.engine import LanguageCache
 from modenc.composition.routing import LanguageRouter
 from modenc.errors import BaseModelError, HubError, OptionError
 from modenc.hub.checks import TokenizerPanic, panics_caught
@@ -36,7 +35,6 @@ _ORDER_STEP = 1 << 20
 _TEXTS_AT_A_TIME = 128
 _TRUNCATION = {"stride": 0, "strategy": "longest_first", "direction": "right"}
 _truncation_lock = Lock()
-_BASE_LANGUAGE = LoadedLanguage(tokenizer=None, fingerprint="")
 
 
 class ModularTransformer(InputModule):  # type: ignore[misc]
@@ -45,7 +43,8 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
     Args:
         hub: the hub folder.
         base: folder or id of the base, if it is not found under the name in the hub.
-        settings: how languages are chosen, and vectors computed.
+        compute: precision, as in :class:`~modenc.ModularEncoder`.
+        **routing: options of :class:`~modenc.composition.routing.LanguageRouter`.
 
     Raises:
         BaseModelError: the base cannot be loaded, or is not the one the modules were trained on.
@@ -55,14 +54,13 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
     config_keys = ["max_seq_length"]  # noqa: RUF012
     save_in_root = True
 
-    def __init__(self, hub: Hub, base: str | None = None, settings: EncoderSettings | None = None) -> None:
+    def __init__(self, hub: Hub, base: str | None = None, *, compute: str = "fp32", **routing: Any) -> None:
         super().__init__()
         self.hub = hub
-        settings = settings or EncoderSettings()
-        self.router = LanguageRouter(hub, settings)
+        self.router = LanguageRouter(hub, **routing)
         found = resolve_base(base or hub.info.base_id)
         self.auto_model = load_body(found, hub)
-        self.cache = LanguageCache(hub, found, self.auto_model, settings)
+        self.cache = LanguageCache(hub, found, self.auto_model, compute)
         self.most_positions = most_positions(self.auto_model)
         """Largest possible :attr:`max_seq_length`."""
         self._max_seq_length = min(hub.info.max_length, self.most_positions)
@@ -71,7 +69,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
     def load(cls, model_name_or_path: str, **options: Any) -> ModularTransformer:
         """Open a hub; called by ``SentenceTransformer(hub)``.
 
-        ``model_kwargs`` may hold ``base`` and the fields of :class:`EncoderSettings`.
+        ``model_kwargs`` may hold the arguments of this class.
 
         Raises:
             HubError: the folder is no hub, or a hub elsewhere cannot be fetched.
@@ -82,10 +80,8 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
                 f"backend: expected 'torch', found {backend!r:.60}; export a language for that backend "
                 "(modenc export --to onnx or openvino)"
             )
-        settings = dict(options.get("model_kwargs") or {})
-        base = settings.pop("base", None)
         access = {key: options[key] for key in ("token", "revision", "local_files_only") if key in options}
-        return cls(open_hub(model_name_or_path, **access), base, EncoderSettings(**settings))
+        return cls(open_hub(model_name_or_path, **access), **(options.get("model_kwargs") or {}))
 
     def save(self, output_path: str, *args: Any, **options: Any) -> None:
         """Copy the hub with all its languages to ``output_path``."""
@@ -156,8 +152,8 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
     def tokenize_and_order(self, texts: Sequence[TaggedText], prompt: str, batch_size: int) -> int:
         """Tokenize texts as :meth:`tokenize_missing` does, and order them for batches.
 
-        A language with texts for two batches or more has batches of its own; texts of the other languages
-        share batches with texts of the same length.
+        A language with texts for two batches or more has batches of its own, and so have languages together
+        that share one LoRA; texts of the others share batches with texts of the same length.
 
         Args:
             texts: texts whose ``tokens`` and ``order`` are set.
@@ -172,10 +168,16 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         """
         rows = self.tokenize_missing(texts, prompt)
         count = Counter(text.lang for text in texts)
-        frequent = [code for code in count if count[code] >= 2 * batch_size]
-        start = {code: position * _ORDER_STEP for position, code in enumerate(frequent, start=1)}
+        _, loaded = self.cache.load(count)
+        group = {
+            code: code if number >= 2 * batch_size else loaded[code].lora_fingerprint
+            for code, number in count.items()
+        }
+        sizes = Counter(group[text.lang] for text in texts)
+        large = [name for name, size in sizes.items() if size >= 2 * batch_size]
+        start = {name: position * _ORDER_STEP for position, name in enumerate(large, start=1)}
         for text, tokens in zip(texts, rows, strict=True):
-            text.order = start.get(text.lang, 0) + len(tokens.ids)
+            text.order = start.get(group[text.lang], 0) + len(tokens.ids)
         return sum(tokens.cut for tokens in rows)
 
     def tokenize_missing(self, texts: Sequence[TaggedText], prompt: str) -> list[Tokens]:
@@ -190,12 +192,12 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         prefix = normalize_prompt(prompt)
         _, loaded = self.cache.load(text.lang for text in texts)
         for row, (text, done) in enumerate(zip(texts, rows, strict=True)):
-            language = loaded.get(text.lang, _BASE_LANGUAGE)
+            language = loaded[text.lang]
             wanted = (prompt, self._max_seq_length, language.fingerprint)
             if done is None or (done.prompt, done.max_length, done.fingerprint) != wanted:
                 missing.setdefault(text.lang, []).append(row)
         for code, numbers in missing.items():
-            language = loaded.get(code, _BASE_LANGUAGE)
+            language = loaded[code]
             tokenizer = language.tokenizer or self.cache.base_tokenizer
             prefixed = [prefix + texts[row] for row in numbers]
             tokens = tokenize(tokenizer, prefixed, self._max_seq_length)
@@ -219,9 +221,10 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         """
         ids, languages = features["input_ids"], features["language"]
         # compute= alone sets the precision: weights that are merged here are used by later batches.
-        engine, _ = self.cache.load(languages)
+        engine, loaded = self.cache.load(languages)
+        rows = [loaded[code] for code in languages]
         with torch.autocast(ids.device.type, enabled=False):
-            vectors = engine.run(ids, features["attention_mask"], languages, align=align)
+            vectors = engine.run(ids, features["attention_mask"], rows, align=align)
         features["token_embeddings"] = vectors
         return features
 

@@ -15,8 +15,7 @@ from langcodes import Language, tag_distance
 from modenc.data.formats import Row
 from modenc.data.text import count_letters, sentence_key, stable_hash
 from modenc.errors import DataError
-from modenc.evidence import language_evidence
-from modenc.langid import get_identifier
+from modenc.langid import get_identifier, language_evidence
 from modenc.languages import expected_scripts, language_name, normalize_code
 from modenc.ranges import NonNegativeInt, PositiveInt, Share
 from modenc.texts import normalize

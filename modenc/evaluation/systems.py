@@ -10,6 +10,7 @@ from sentence_transformers import SentenceTransformer
 from modenc.base_model import ME5_SMALL, resolve_base
 from modenc.base_model.resolve import compute_fingerprint
 from modenc.base_model.trust import checked_sentence_model, model_errors
+from modenc.composition.kernels import choose_precision
 from modenc.encoder import ModularEncoder
 from modenc.evaluation.retrieval import Vectors
 
@@ -69,11 +70,11 @@ class ModularSystem:
 
     def describe(self) -> dict[str, Any]:
         """Describe the base, the modules by their checksums, and the settings."""
-        hub, settings = self.encoder.hub, self.encoder[0].cache.settings
+        hub, compute = self.encoder.hub, self.encoder[0].cache.compute
         return {
             "kind": "modular",
             "base": hub.info.base_id,
-            "compute": [settings.compute, settings.precision(self.encoder.device)],
+            "compute": [compute, choose_precision(compute, self.encoder.device)],
             "align": self.align,
             "identify": self.identify,
             "fallback": self.encoder[0].router.fallback,

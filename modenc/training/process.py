@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from modenc.composition.kernels import has_bf16
+from modenc.composition.kernels import choose_precision
 from modenc.errors import RecipeError
 from modenc.recipe.settings import RunSettings
 from modenc.storage import exclusive_lock
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 def uses_bf16(run: RunSettings) -> bool:
     """Check whether matrices are multiplied in bfloat16, by the recipe or else by the machine."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return run.precision == "bf16" or (run.precision == "auto" and has_bf16(device))
+    return choose_precision(run.precision, device) == "bf16"
 
 
 def refuse_several_processes() -> None:

@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from modenc.base_model import resolve_base
-from modenc.composition import batched_engine, bert, kernels
+from modenc.composition import bert, kernels
+from modenc.composition import engine as engines
 from modenc.composition.adapter_bank import QUERY
-from modenc.composition.batched_engine import BatchedEngine
 from modenc.composition.body import compose
 from modenc.composition.buckets import round_up_tokens
+from modenc.composition.engine import Engine, LoadedLanguage
 from modenc.composition.kernels import OneDnnDense, TorchDense, make_dense, onednn_works
 from modenc.composition.modules import LanguageModules, LoraLayer, ParallelAdapter
 from modenc.errors import HubError
@@ -63,16 +64,20 @@ def body(request):
     return resolve_base(str(request.getfixturevalue(request.param))).load_body().requires_grad_(False)
 
 
-def filled(body, precision="fp32"):
-    engine = BatchedEngine(body, precision)
-    for modules in LANGUAGES:
-        engine.put(modules)
-    return engine
+class Filled:
+    """An engine that finds its languages by their codes."""
+
+    def __init__(self, body, precision="fp32", languages=LANGUAGES):
+        self.engine = Engine(body, precision)
+        self.languages = {BASE: LoadedLanguage()} | {each.lang: self.engine.put(each) for each in languages}
+
+    def run(self, ids, mask, codes, *, align):
+        return self.engine.run(ids, mask, [self.languages[code] for code in codes], align=align)
 
 
 @pytest.fixture
 def engine(body):
-    return filled(body)
+    return Filled(body)
 
 
 def batch(rows=8, longest=20):
@@ -111,36 +116,33 @@ def test_a_mixed_batch_equals_one_body_per_language(engine, body, align):
 @pytest.mark.parametrize("align", [True, False])
 @pytest.mark.parametrize("code", ["kk", "en", BASE])
 def test_a_merged_language_equals_its_body(body, code, align, monkeypatch):
-    monkeypatch.setattr(batched_engine, "_TOKENS_BEFORE_MERGING", 1)
-    engine = filled(body)
+    monkeypatch.setattr(engines, "_TOKENS_BEFORE_MERGING", 1)
+    engine = Filled(body)
     ids, mask = batch()
     assert close(engine, body, ids, mask, [code] * len(ROWS), align)
-    assert bool(engine._merged) == (code != BASE)
+    assert bool(engine.engine._merged) == (code != BASE)
 
 
 def test_merging_waits_until_it_pays(body):
-    engine = BatchedEngine(body, "fp32")
-    engine.put(LANGUAGES[1])
+    engine = Filled(body, languages=LANGUAGES[1:2])
     ids, mask = batch(rows=64, longest=60)
     engine.run(ids[:2], mask[:2], ["kk"] * 2, align=True)
-    assert not engine._merged
+    assert not engine.engine._merged
     for _ in range(4):
         engine.run(ids, mask, ["kk"] * 64, align=True)
-    assert engine._merged
+    assert engine.engine._merged
 
 
 def test_languages_with_the_same_adapter_share_a_merged_copy(body, monkeypatch):
-    monkeypatch.setattr(batched_engine, "_TOKENS_BEFORE_MERGING", 1)
-    engine = BatchedEngine(body, "fp32")
-    alike = [made(code, 7) for code in ("kk", "az")]
-    other = made("az", 8)
-    engine.put(alike[0])
-    engine.put(LanguageModules("az", None, None, alike[1].lora, other.parallel_adapters))
+    monkeypatch.setattr(engines, "_TOKENS_BEFORE_MERGING", 1)
+    alike, other = made("kk", 7), made("az", 8)
+    az = LanguageModules("az", None, None, alike.lora, other.parallel_adapters)
+    engine = Filled(body, languages=[alike, az])
     ids, mask = batch(rows=4)
     found = engine.run(ids, mask, ["kk", "az", "kk", "az"], align=False)
-    assert len(engine._merged) == 1
+    assert len(engine.engine._merged) == 1
     engine.run(ids, mask, ["kk"] * 4, align=False)
-    assert len(engine._merged) == 1
+    assert len(engine.engine._merged) == 1
     assert torch.allclose(found, engine.run(ids, mask, ["az"] * 4, align=False), atol=1e-5)
     mixed = engine.run(ids, mask, ["kk", "az", "kk", "az"], align=True)
     for code, rows in (("kk", [0, 2]), ("az", [1, 3])):
@@ -156,7 +158,7 @@ def test_padding_inside_a_text_has_the_position_it_has_in_the_body(engine, body)
 
 def test_a_batch_sees_the_languages_that_it_began_with(body):
     """Others are put in while it computes."""
-    engine = filled(body)
+    engine = Filled(body)
     ids, mask = batch()
     right = expected(body, ids, mask, ROWS, align=True)
     stop, issues = [], []
@@ -165,7 +167,7 @@ def test_a_batch_sees_the_languages_that_it_began_with(body):
         number = 0
         while not stop and number < 60:
             number += 1
-            engine.put(made(f"x{number}", number, rank=number))
+            engine.engine.put(made(f"x{number}", number, rank=number))
 
     def encode():
         with torch.inference_mode():
@@ -187,7 +189,7 @@ def test_a_batch_sees_the_languages_that_it_began_with(body):
 
 
 def test_bf16_is_near(body):
-    engine = filled(body, "bf16")
+    engine = Filled(body, "bf16")
     ids, mask = batch()
     found = engine.run(ids, mask, ROWS, align=True)
     right = expected(body, ids, mask, ROWS, align=True)
@@ -200,17 +202,17 @@ def test_what_does_not_fit_is_refused(engine):
     narrow = LoraLayer(torch.ones(4, 7), torch.ones(7, 4))
     foreign = LanguageModules("tr", None, None, {"encoder.layer.0.output.dense": narrow}, {})
     with pytest.raises(HubError, match=r"tr: the adapter of encoder\.layer\.0\.output\.dense maps 7 to 7"):
-        engine.put(foreign)
+        engine.engine.put(foreign)
     deep = LanguageModules("tr", None, None, {}, {5: made("tr", 1).parallel_adapters[0]})
     with pytest.raises(HubError, match="tr: alignment of layer 5, the base has 2"):
-        engine.put(deep)
+        engine.engine.put(deep)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("codes", [["kk"], ["kk", "az", BASE]])
 def test_layers_meet_few_numbers_of_tokens(body, codes, monkeypatch):
     monkeypatch.setattr(kernels, "torch_is_faster", lambda: False)
-    monkeypatch.setattr(batched_engine, "_TOKENS_BEFORE_MERGING", 1)
+    monkeypatch.setattr(engines, "_TOKENS_BEFORE_MERGING", 1)
     met = set()
 
     def recorded(*given):
@@ -226,7 +228,7 @@ def test_layers_meet_few_numbers_of_tokens(body, codes, monkeypatch):
         return Recorded()
 
     monkeypatch.setattr(bert, "make_dense", recorded)
-    engine = filled(body)
+    engine = Filled(body)
     generator = torch.Generator().manual_seed(0)
     for width in range(20, 60):
         ids = torch.randint(5, 60, (3, width), generator=generator)
@@ -238,10 +240,10 @@ def test_layers_meet_few_numbers_of_tokens(body, codes, monkeypatch):
 @pytest.mark.parametrize("faster", [True, False])
 def test_the_faster_library_multiplies_and_results_agree(body, faster, monkeypatch):
     monkeypatch.setattr(kernels, "torch_is_faster", lambda: faster)
-    monkeypatch.setattr(batched_engine, "_TOKENS_BEFORE_MERGING", 1)
-    engine = filled(body)
+    monkeypatch.setattr(engines, "_TOKENS_BEFORE_MERGING", 1)
+    engine = Filled(body)
     ids, mask = batch()
-    assert isinstance(engine._base_layers[0].dense[QUERY], TorchDense) == (
+    assert isinstance(engine.engine._base_layers[0].dense[QUERY], TorchDense) == (
         faster or not onednn_works(torch.float32)
     )
     assert close(engine, body, ids, mask, ROWS)

@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from modenc import ModularEncoder
 from modenc.composition import st_module
-from modenc.composition.batched_engine import BatchedEngine
+from modenc.composition.engine import Engine
 from modenc.composition.modules import dequantize_rows, quantize_rows, read_modules
 from modenc.composition.st_module import ModularTransformer
 from modenc.errors import HubError
@@ -164,12 +164,13 @@ def test_a_language_removed_between_batches_is_used_to_the_end(hub_copy, monkeyp
 def test_a_restart_leaves_a_batch_what_it_has(hub_copy, monkeypatch):
     encoder = ModularEncoder(hub_copy.path)
     right = encoder.encode(TEXTS, lang="kk")
-    cache, put = encoder[0].cache, BatchedEngine.put
+    cache, put = encoder[0].cache, Engine.put
 
-    def restarting(engine, modules):
-        put(engine, modules)
+    def restarting(engine, *given):
+        language = put(engine, *given)
         Thread(target=cache.restart).start()
+        return language
 
-    monkeypatch.setattr(BatchedEngine, "put", restarting)
+    monkeypatch.setattr(Engine, "put", restarting)
     for _ in range(20):
         assert np.allclose(encoder.encode(TEXTS, lang="kk"), right, atol=1e-5)

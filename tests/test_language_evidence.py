@@ -3,8 +3,7 @@ import unicodedata
 
 import pytest
 
-from modenc.evidence import language_evidence
-from modenc.langid import Py3LangidIdentifier
+from modenc.langid import Py3LangidIdentifier, language_evidence
 
 SENTENCES = {
     "kk": "Бүгін ауа райы жақсы болады.",

@@ -1,4 +1,4 @@
-"""Inference in batches of many languages, or with one language merged into the weights.
+"""Languages in memory, and inference in batches of many of them, or with one merged into the weights.
 
 *Batched*: all rows share the body's weights, and each row's own adapters are added to their products.
 *Merged*: a language's adapters are added to the weights once, so that its texts cost what the base's do.
@@ -9,28 +9,108 @@ alone; their alignment is then added as in a batch.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from threading import RLock
-from typing import NamedTuple
+from threading import Lock, RLock
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 from torch.nn import functional
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from modenc.base_model import BaseModel
 from modenc.composition.adapter_bank import BASE_SLOT, AdapterBank, BankMatrices, RowAdapters
 from modenc.composition.bert import Bert, Layer
 from modenc.composition.body import check_fit
 from modenc.composition.buckets import Bucket, split_batch
-from modenc.composition.kernels import Precision
-from modenc.composition.modules import LanguageModules
+from modenc.composition.kernels import Precision, choose_precision
+from modenc.composition.modules import LanguageModules, to_modules
+from modenc.hub.store import Hub
 from modenc.languages import BASE
+
+logger = logging.getLogger(__name__)
 
 # Merging costs about as much as adding the adapters for this many tokens.
 _TOKENS_BEFORE_MERGING = 4096
 _MOST_MERGED = 4
+
+
+@dataclass(frozen=True)
+class LoadedLanguage:
+    """A language in memory; by default the base without modules. The engine has its adapters."""
+
+    tokenizer: PreTrainedTokenizerFast | None = None
+    """``None``: the language keeps the base's vocabulary."""
+    fingerprint: str = ""
+    """Fingerprint of its modules, as on its card."""
+    slot: int = BASE_SLOT
+    embeddings: Tensor | None = None
+    lora_fingerprint: str = ""
+    has_alignment: bool = False
+
+
+class LanguageCache:
+    """A hub's languages in memory, each read on its first use, with their engine. Threads may share it.
+
+    Args:
+        hub: the hub folder.
+        base: the hub's base, for its tokenizer.
+        body: the base's body, used in place.
+        compute: ``fp32``, ``bf16`` or ``auto``.
+    """
+
+    def __init__(self, hub: Hub, base: BaseModel, body: PreTrainedModel, compute: str) -> None:
+        self._hub, self._base, self._body, self.compute = hub, base, body, compute
+        self.restart()
+
+    def __reduce__(self) -> tuple[type[LanguageCache], tuple[Any, ...]]:
+        # Locks and engine stay here; another process reads the languages it needs from the hub.
+        return LanguageCache, (self._hub, self._base, self._body, self.compute)
+
+    def restart(self) -> None:
+        """Start with no language and a new engine, because the body has moved or changed type."""
+        engine = Engine(self._body, choose_precision(self.compute, self._body.device))
+        self._loaded = engine, {BASE: LoadedLanguage()}
+        self._reading: dict[str, Lock] = {}
+
+    def loaded(self) -> list[str]:
+        """Return the codes of the languages in memory, sorted."""
+        return sorted(self._loaded[1].keys() - {BASE})
+
+    @cached_property
+    def base_tokenizer(self) -> PreTrainedTokenizerFast:
+        """The base's own tokenizer."""
+        return self._base.load_tokenizer()
+
+    def load(self, codes: Iterable[str]) -> tuple[Engine, dict[str, LoadedLanguage]]:
+        """Read and check the modules of languages that are not in memory.
+
+        Returns:
+            The engine that holds them, and code → loaded language, also for :data:`~modenc.languages.BASE`.
+
+        Raises:
+            HubError: the hub lacks a language, or one cannot be used.
+        """
+        # Taken once: the engine holds these languages, even after a restart.
+        engine, languages = self._loaded
+        for code in dict.fromkeys(codes):
+            if code not in languages:
+                # Threads that use other languages do not wait while this one is read, or even downloaded.
+                with self._reading.setdefault(code, Lock()):
+                    if code not in languages:
+                        languages[code] = self._read(code, engine)
+        return engine, languages
+
+    def _read(self, code: str, engine: Engine) -> LoadedLanguage:
+        logger.debug("loading the modules of %s from %s", code, self._hub.path)
+        # Weights made in inference mode could not be trained or moved to another device.
+        with torch.inference_mode(False), torch.no_grad():
+            stored = self._hub.read(code)
+            return engine.put(to_modules(stored), stored.fingerprint)
 
 
 class _MergeKey(NamedTuple):
@@ -38,21 +118,11 @@ class _MergeKey(NamedTuple):
 
     lora_fingerprint: str
     """Fingerprint of the merged LA and SE."""
-    alignment_of: str | None
-    """Language whose alignment adapter is included."""
+    alignment_of: int | None
+    """Slot of the language whose alignment adapter is included."""
 
 
-@dataclass(frozen=True)
-class _EngineLanguage:
-    """A language in the engine."""
-
-    slot: int = BASE_SLOT
-    embeddings: Tensor | None = None
-    lora_fingerprint: str = ""
-    has_alignment: bool = False
-
-
-class BatchedEngine:
+class Engine:
     """Engine for the languages that were put into it; threads may share it.
 
     Args:
@@ -64,48 +134,43 @@ class BatchedEngine:
         self._body = body
         self._bert = Bert(body, precision)
         self._bank = AdapterBank(body, self._bert.dtype)
-        self._languages = {BASE: _EngineLanguage()}
         # Least recently used first.
         self._merged: dict[_MergeKey, list[Layer]] = {}
         # Tokens computed that each merge would have served.
         self._tokens: Counter[_MergeKey] = Counter()
         self._lock = RLock()
 
-    def put(self, modules: LanguageModules) -> None:
-        """Add a language.
-
-        Raises:
-            HubError: its modules do not fit the body.
-        """
+    def put(self, modules: LanguageModules, fingerprint: str = "") -> LoadedLanguage:
+        """Add a language; HubError if its modules do not fit the body."""
         check_fit(self._body, modules)
-        fingerprint, has_alignment = modules.lora_fingerprint, bool(modules.parallel_adapters)
         embeddings = None if modules.embeddings is None else modules.embeddings.to(self._body.device)
         with self._lock:
             slot = self._bank.put(modules)
-            self._languages[modules.lang] = _EngineLanguage(slot, embeddings, fingerprint, has_alignment)
+        has_alignment = bool(modules.parallel_adapters)
+        return LoadedLanguage(
+            modules.tokenizer, fingerprint, slot, embeddings, modules.lora_fingerprint, has_alignment
+        )
 
-    def run(self, ids: Tensor, mask: Tensor, languages: Sequence[str], *, align: bool) -> Tensor:
+    def run(self, ids: Tensor, mask: Tensor, languages: Sequence[LoadedLanguage], *, align: bool) -> Tensor:
         """Compute the token vectors of a batch.
 
         Args:
             ids: [rows, length], padded on the right.
             mask: [rows, length], 1 where there is a token.
-            languages: a code for each row, put in before, or :data:`~modenc.languages.BASE`.
+            languages: the language of each row, put in before, or ``LoadedLanguage()``, the base.
             align: apply the cross-lingual alignment adapters.
 
         Returns:
             [rows, length, hidden], zero at padding.
         """
-        with self._lock:
-            matrices = self._bank.matrices
-            present = {code: self._languages[code] for code in dict.fromkeys(languages)}
-        tables = {language.slot: language.embeddings for language in present.values()}
+        matrices = self._bank.matrices
+        present = {language.slot: language for language in languages}
         output: Tensor | None = None
-        for bucket in split_batch(ids, mask, [present[code].slot for code in languages]):
+        for bucket in split_batch(ids, mask, [language.slot for language in languages]):
             layers, add_lora, add_alignment = self._choose_layers(present, align, bucket.tokens)
             adapters = matrices.parallel_adapters if add_alignment else {}
             added = BankMatrices(matrices.lora if add_lora else {}, adapters)
-            words = self._word_embeddings(bucket, tables)
+            words = self._word_embeddings(bucket, present)
             hidden = self._bert.run(words, bucket, layers, RowAdapters(added, bucket))
             if bucket.mask is not None:
                 hidden = hidden.masked_fill(bucket.mask.view(*hidden.shape[:2], 1) < 0, 0.0)
@@ -119,10 +184,10 @@ class BatchedEngine:
         return output
 
     def _choose_layers(
-        self, present: Mapping[str, _EngineLanguage], align: bool, tokens: int
+        self, present: dict[int, LoadedLanguage], align: bool, tokens: int
     ) -> tuple[list[Layer], bool, bool]:
         """Choose layers for a batch; returns them, and whether LoRAs and alignment are still to be added."""
-        lang, *others = present
+        slot, *others = present
         align = align and any(language.has_alignment for language in present.values())
         fingerprints = {language.lora_fingerprint for language in present.values()}
         if len(fingerprints) == 1:
@@ -131,24 +196,24 @@ class BatchedEngine:
             if (
                 align
                 and not others
-                and (layers := self._merged_if_worth(_MergeKey(fingerprint, lang), lang, tokens))
+                and (layers := self._merged_if_worth(_MergeKey(fingerprint, slot), slot, tokens))
             ):
                 return layers, False, False
             # Languages with the same LoRA: their alignment differs and is added.
-            if fingerprint and (layers := self._merged_if_worth(_MergeKey(fingerprint, None), lang, tokens)):
+            if fingerprint and (layers := self._merged_if_worth(_MergeKey(fingerprint, None), slot, tokens)):
                 return layers, False, align
         return self._base_layers, fingerprints != {""}, align
 
-    def _merged_if_worth(self, key: _MergeKey, lang: str, tokens: int) -> list[Layer] | None:
+    def _merged_if_worth(self, key: _MergeKey, slot: int, tokens: int) -> list[Layer] | None:
         """Return merged weights; ``None`` until enough tokens were computed without them.
 
-        ``lang`` is the language in the bank that they are made from, ``tokens`` the size of this batch.
+        ``slot`` has the language that they are made from, ``tokens`` is the size of this batch.
         """
         with self._lock:
             self._tokens[key] += tokens
             enough = self._tokens[key] >= _TOKENS_BEFORE_MERGING
             if key not in self._merged and enough:
-                adapters = self._bank.slot_matrices(self._languages[lang].slot)
+                adapters = self._bank.slot_matrices(slot)
                 if key.alignment_of is None:
                     adapters = BankMatrices(adapters.lora, {})
                 self._merged[key] = self._bert.merged_layers(adapters)
@@ -158,9 +223,10 @@ class BatchedEngine:
                 self._merged[key] = self._merged.pop(key)
             return self._merged.get(key)
 
-    def _word_embeddings(self, bucket: Bucket, tables: Mapping[int, Tensor | None]) -> Tensor:
+    def _word_embeddings(self, bucket: Bucket, present: dict[int, LoadedLanguage]) -> Tensor:
         """Look up the tokens in their languages' embeddings, or in the base's."""
         base: Tensor = self._body.get_input_embeddings().weight
+        tables = {slot: language.embeddings for slot, language in present.items()}
         if all(table is None for table in tables.values()):
             return functional.embedding(bucket.ids, base)
         words = base.new_empty(*bucket.ids.shape, base.shape[1])
