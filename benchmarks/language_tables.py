@@ -66,10 +66,17 @@ def readme_table(stored: Stored) -> str:
         cells = [arrow(stored, column.keys(stored, lang), column.system) for column in columns]
         size = f"{sizes[lang] / 1e6:.1f}" if lang in sizes else ""
         lines.append(row([f"{language_name(lang)} ({lang})", *cells, size]))
-    total = f"{sum(sizes.values()) / 1e6:.1f} in all" if sizes else ""
-    means = (arrow(stored, mean_keys(stored, column), column.system) for column in columns)
-    lines.append(row(["mean", *means, total]))
     return "\n".join(["", *lines, "", *worse_languages(stored), ""])
+
+
+def summary_table(stored: Stored) -> str:
+    """Each column's mean over languages or pairs of them: of the base, and of the modules."""
+    lines = head(["mean of all test sets", "sets", "base", "with modules"])
+    for column in present(stored):
+        keys = mean_keys(stored, column)
+        base, _, modules = arrow(stored, keys, column.system).partition(" → ")
+        lines.append(row([column.heading, str(len(keys)), base, modules]))
+    return "\n".join(["", *lines, ""])
 
 
 def peer_table(stored: Stored, file: Path) -> str:
@@ -135,7 +142,7 @@ class Column:
     keys: Callable[[Stored, str], list[str]]
     """A language's test sets."""
     mean_of: str | None = None
-    """Task that the mean in the last row is over; ``None``: all."""
+    """Task that the mean is over; ``None``: all."""
     better: int = 1
     """1 where higher is better, -1 where lower is."""
     system: str = "align"
@@ -198,7 +205,7 @@ def present(stored: Stored) -> list[Column]:
 
 
 def mean_keys(stored: Stored, column: Column) -> list[str]:
-    """Return the test sets in a column's last row, each once."""
+    """Return the test sets in a column's mean, each once."""
     keys = dict.fromkeys(key for lang in stored.languages() for key in column.keys(stored, lang))
     return [key for key in keys if column.mean_of in (None, key.partition(".")[0])]
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from language_picture import write_picture
-from language_tables import PICTURE, peer_table, readme_table, section, write_table
+from language_tables import PICTURE, peer_table, readme_table, section, summary_table, write_table
 from stored_languages import SUITES, SYSTEMS, Stored
 from suite_parts import restricted, suite_fingerprint
 
@@ -45,6 +45,7 @@ PUBLISHED: dict[str, tuple[Any, ...]] = {"suite": SUITES, "hub": (HUB,), "comput
 """Settings of the published results; a run with other settings is a trial."""
 
 SEED = 13
+SUMMARY = "<!-- summary by languages.py -->", "<!-- end of summary -->"
 BEGIN, END = "<!-- languages.py writes from here -->", "<!-- to here -->"
 _BATCH = 64
 
@@ -193,6 +194,7 @@ def write_pages(results: Path) -> None:
     write_picture(stored, ROOT / "docs" / "languages.png")
     tables = [readme_table(stored), peer_table(stored, results / "peers.toml"), PICTURE, ""]
     write_table(ROOT / "README.md", "\n".join(tables), BEGIN, END)
+    write_table(ROOT / "README.md", summary_table(stored), *SUMMARY)
     lines = section(stored, PAPER)
     write_table(results.parent / "RESULTS.md", "\n".join(["", *lines, ""]), BEGIN, END)
     logger.info("written: README.md, docs/languages.png, benchmarks/RESULTS.md")
