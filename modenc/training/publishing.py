@@ -73,39 +73,13 @@ def publish_language(
     Returns:
         The language's folder in the hub.
     """
-    lang = stage.plan.lang
-    card = hub.card(lang) if lang in hub.languages() else None
-    sources = _sources(hub, stage, records)
-    if card is None or _is_outdated(card, stage, records, sources):
-        comparison = compare_with_base(stage.data, stage.modules, pivot)
-        _publish(recipe, hub, stage, records, sources, comparison)
-    elif card.comparison:
-        log_comparison(lang, card.comparison)
-    return hub.path / lang
-
-
-def _is_outdated(
-    card: Card, stage: Stage, records: Mapping[str, StageRecord], sources: list[dict[str, Any]]
-) -> bool:
-    """Check whether a card is of other modules, or says something else about their data."""
-    there = {name: card.stages.get(name, {}).get("fingerprint") for name in records}
-    if there != {name: record.fingerprint for name, record in records.items()}:
-        return True
-    # A training by force has the same fingerprints, and may have been killed before this.
-    found = {name: sha256(path) for name, path in files_below(stage.modules.root)}
-    published = {name: record["sha256"] for name, record in card.files.items() if name != README_FILE}
-    return found != published or card.data != sources
-
-
-def _publish(
-    recipe: Recipe,
-    hub: Hub,
-    stage: Stage,
-    records: Mapping[str, StageRecord],
-    sources: list[dict[str, Any]],
-    comparison: dict[str, dict[str, float]],
-) -> None:
     plan = stage.plan
+    old = hub.card(plan.lang) if plan.lang in hub.languages() else None
+    sources = _sources(hub, stage, records)
+    if old is not None and not _is_outdated(old, stage, records, sources):
+        if old.comparison:
+            log_comparison(plan.lang, old.comparison)
+        return hub.path / plan.lang
     card = Card(
         lang=plan.lang,
         name=language_name(plan.lang),
@@ -120,13 +94,27 @@ def _publish(
         versions={package: version(package) for package in _PACKAGES},
         files={},
         created=datetime.now(UTC).date().isoformat(),
-        comparison=comparison,
+        comparison=compare_with_base(stage.data, stage.modules, pivot),
     )
     with hub.staging(plan.lang) as staging:
         # Contents without permissions: safetensors writes files that only their owner may read.
         shutil.copytree(stage.modules.root, staging, dirs_exist_ok=True, copy_function=shutil.copyfile)
         hub.publish(staging, card)
     logger.info(" in the hub: %s", hub.folder(plan.lang))
+    return hub.path / plan.lang
+
+
+def _is_outdated(
+    card: Card, stage: Stage, records: Mapping[str, StageRecord], sources: list[dict[str, Any]]
+) -> bool:
+    """Check whether a card is of other modules, or says something else about their data."""
+    there = {name: card.stages.get(name, {}).get("fingerprint") for name in records}
+    if there != {name: record.fingerprint for name, record in records.items()}:
+        return True
+    # A training by force has the same fingerprints, and may have been killed before this.
+    found = {name: sha256(path) for name, path in files_below(stage.modules.root)}
+    published = {name: record["sha256"] for name, record in card.files.items() if name != README_FILE}
+    return found != published or card.data != sources
 
 
 def _sources(hub: Hub, stage: Stage, records: Mapping[str, StageRecord]) -> list[dict[str, Any]]:
