@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
@@ -112,12 +113,22 @@ def to_modules(language: StoredLanguage) -> LanguageModules:
     )
 
 
+class _Uncopied:
+    """A tokenizer that ``copy.deepcopy`` returns as it is; transformers would read all of it once more."""
+
+    def __init__(self, backend: Tokenizer) -> None:
+        self._backend = backend
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Tokenizer:
+        return self._backend
+
+
 def _fast_tokenizer(language: StoredLanguage) -> PreTrainedTokenizerFast:
     assert language.tokenizer is not None
     try:
         # from_pretrained would follow file names that it finds in the folder.
         return PreTrainedTokenizerFast(
-            tokenizer_object=language.tokenizer.backend, **language.tokenizer.options
+            tokenizer_object=_Uncopied(language.tokenizer.backend), **language.tokenizer.options
         )
     except Exception as error:  # the library raises many types
         raise HubError(
@@ -154,7 +165,7 @@ def quantize_rows(table: Tensor) -> tuple[Tensor, Tensor]:
 
 def dequantize_rows(rows: Tensor, scales: Tensor) -> Tensor:
     """Restore the float32 table [rows, width] from the output of :func:`quantize_rows`."""
-    return rows.float() * scales[:, None]
+    return rows * scales[:, None]
 
 
 def concatenate(*adapters: dict[str, LoraLayer]) -> dict[str, LoraLayer]:
