@@ -6,8 +6,7 @@ import logging
 import os
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from itertools import combinations, permutations
 from pathlib import Path
 
@@ -16,24 +15,16 @@ from sklearn.linear_model import LogisticRegression
 
 from modenc.data.formats import Row
 from modenc.data.kinds import SearchRow
-from modenc.data.sources import describe_source, read_rows, read_score, resolve_source
+from modenc.data.sources import check_scores, describe_source, read_rows, resolve_source
 from modenc.errors import DataError
 from modenc.evaluation.bitext import Score, hubness, is_top1, mining_scores
 from modenc.evaluation.geometry import calinski_harabasz, invariance, isotropy, rsim
 from modenc.evaluation.results import Result, SystemResults, environment
 from modenc.evaluation.retrieval import Vectors, unit
 from modenc.evaluation.search import make_search_set, pool_metrics, search_metrics
-from modenc.evaluation.significance import METRICS, Floats, percentile_interval, resample_metric
-from modenc.evaluation.sts import (
-    Items,
-    PairVectors,
-    check_same_scores,
-    cross_lingual_cosines,
-    language_bias,
-    pair_cosines,
-    to_ranks,
-)
-from modenc.evaluation.suite import TASK_COLUMNS, Suite, Task, check_files
+from modenc.evaluation.significance import METRICS, percentile_interval, resample_metric
+from modenc.evaluation.sts import Items, language_bias, pair_cosines, to_ranks
+from modenc.evaluation.suite import TASK_COLUMNS, Suite, Task
 from modenc.evaluation.systems import System
 from modenc.recipe.settings import Source
 
@@ -53,25 +44,23 @@ def run_suite(system: System, suite: Suite, root: Path, *, seed: int) -> SystemR
     """Measure a system on all of a suite's tasks, whose paths start from the folder ``root``.
 
     Raises:
-        DataError: test files that are not optional are missing (all are named), or one cannot be read.
+        DataError: a test file cannot be read.
     """
-    check_files(suite, root)
     started = time.perf_counter()
     run = _Run(system, root, seed)
+    test_sets: dict[tuple[str, str], list[Task]] = {}
     for task in suite.task:
-        logger.info("%s: %s (%s)", system.name, task.name, task.kind)
-        getattr(run, task.kind)(task)
-    run.cross_lingual_sts()
-    run.cross_lingual_bitext()
-    run.searches()
-    run.language_biases()
+        test_sets.setdefault((task.name, task.kind), []).append(task)
+    for (name, kind), tasks in test_sets.items():
+        logger.info("%s: %s (%s)", system.name, name, kind)
+        getattr(run, kind)(name, tasks)
     seconds = round(time.perf_counter() - started, 1)
     about = {"system": system.describe(), **environment()}
     return SystemResults(system.name, suite.name, seed, seconds, about, run.results, run.items, run.skipped)
 
 
 class _Run:
-    """Measurements of one system; the methods for tasks are named like :data:`TaskKind`."""
+    """Measurements of one system; the methods for tasks of one name are named like :data:`TaskKind`."""
 
     def __init__(self, system: System, root: Path, seed: int) -> None:
         self.system = system
@@ -81,10 +70,6 @@ class _Run:
         self.items: dict[str, Items] = {}
         self.skipped: list[str] = []
         self.vectors: dict[str, dict[str, Vectors]] = defaultdict(dict)
-        self.cross_lingual: dict[str, list[tuple[Floats | Vectors, Floats | list[float]]]] = defaultdict(list)
-        self.multiway_pairs: dict[str, dict[str, PairVectors]] = defaultdict(dict)
-        self.search_rows: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-        self.multiway_texts: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
 
     def encode(self, texts: list[str], lang: str) -> Vectors:
         known = self.vectors[lang]
@@ -94,20 +79,6 @@ class _Run:
 
     def column(self, rows: list[Row], name: str, lang: str) -> Vectors:
         return self.encode([row[name] for row in rows], lang)
-
-    def encode_common(self, task: str, texts: Mapping[str, Mapping[str, str]]) -> dict[str, Vectors]:
-        """Encode the texts (language → id → text) of the ids that all languages have, in one order.
-
-        Raises:
-            DataError: fewer than two ids are in all of them.
-        """
-        first = next(iter(texts.values()))
-        common = [number for number in first if all(number in by_id for by_id in texts.values())]
-        if len(common) < 2:
-            raise DataError(
-                f"{task}: expected the same ids in {', '.join(texts)}, found {len(common)} in common"
-            )
-        return {lang: self.encode([t[number] for number in common], lang) for lang, t in texts.items()}
 
     def record(self, task: str, metric: str, languages: tuple[str, ...], items: Items) -> None:
         """Add a metric of items [n, k], as :data:`METRICS` computes it, with its interval."""
@@ -122,77 +93,82 @@ class _Run:
         self.results.append(Result(task, metric, languages, value, n))
         logger.info("  %s %.3f", self.results[-1].key, value)
 
-    def rows(self, task: Task, source: Source, lang: str, pivot: str) -> list[Row]:
+    def rows(self, task: Task, source: Source | None, lang: str, pivot: str) -> list[Row]:
         """Read the rows of a test set; none if it is optional and not there."""
+        assert source is not None
         resolved = resolve_source(source, lang, pivot)
         path = self.root / os.path.expanduser(resolved.path or "")
         if task.optional and resolved.path and not path.is_file():
             self.skipped.append(describe_source(resolved))
             logger.info("  not found, skipped: %s", describe_source(resolved))
             return []
-        rows = list(read_rows(source, self.root, lang, pivot, roles=TASK_COLUMNS[task.kind]))
+        roles = TASK_COLUMNS[task.kind]
+        read = read_rows(source, self.root, lang, pivot, roles)
+        rows = list(check_scores(resolved, read) if "score" in roles else read)
         if not rows:
             raise DataError(f"{describe_source(resolved)}: expected rows to evaluate on, found none")
         return rows
 
-    def sts(self, task: Task) -> None:
-        sets = [(lang, lang) for lang in task.languages] + task.language_pairs()
-        for left, right in sets:
-            rows = self.rows(task, task.data, right, left)
-            if not rows:
-                continue
-            gold = self.gold(task, rows, right, left)
-            first, second = self.column(rows, "sentence1", left), self.column(rows, "sentence2", right)
-            cosines = pair_cosines(first, second)
+    def sets(self, tasks: list[Task]) -> Iterator[tuple[str, str, list[Row]]]:
+        """Yield pivot, language and rows of each test set that is there."""
+        for task in tasks:
+            for pivot, lang in task.sets():
+                if rows := self.rows(task, task.data, lang, pivot):
+                    yield pivot, lang, rows
+
+    def sts(self, name: str, tasks: list[Task]) -> None:
+        across = []
+        for left, right, rows in self.sets(tasks):
+            cosines = pair_cosines(
+                self.column(rows, "sentence1", left), self.column(rows, "sentence2", right)
+            )
+            gold = _gold(rows)
             languages = (left,) if left == right else (left, right)
-            self.record(task.name, "spearman", languages, np.column_stack([cosines, gold]))
+            self.record(name, "spearman", languages, np.column_stack([cosines, gold]))
             if left != right:
-                self.cross_lingual[task.name].append((cosines, gold))
+                across.append((cosines, gold))
+        self.record_bias(name, across)
 
-    def gold(self, task: Task, rows: list[Row], lang: str, pivot: str) -> list[float]:
-        source = resolve_source(task.data, lang, pivot)
-        return [read_score(source, number, row["score"]) for number, row in enumerate(rows, start=1)]
+    def multiway_sts(self, name: str, tasks: list[Task]) -> None:
+        sides: dict[str, list[Vectors]] = {}
+        gold: list[float] = []
+        for _, lang, rows in self.sets(tasks):
+            sides[lang] = [self.column(rows, side, lang) for side in ("sentence1", "sentence2")]
+            own = _gold(rows)
+            gold = gold or own
+            if own != gold:
+                raise DataError(
+                    f"{name}: expected the same scores row by row in all languages, found others in {lang!r} "
+                    f"than in {next(iter(sides))!r} ({len(own)} and {len(gold)} rows); put the rows in one "
+                    "order"
+                )
+            self.record(name, "spearman", (lang,), to_ranks(pair_cosines(*sides[lang]), gold))
+        across = []
+        for left, right in combinations(sides, 2):
+            ways = [pair_cosines(sides[a][0], sides[b][1]) for a, b in ((left, right), (right, left))]
+            self.record(name, "spearman", (left, right), to_ranks(*ways, gold))
+            across += [(cosines, gold) for cosines in ways]
+        self.record_bias(name, across)
 
-    def multiway_sts(self, task: Task) -> None:
-        for lang in task.languages:
-            rows = self.rows(task, task.data, lang, lang)
-            if not rows:
-                continue
-            first, second = (self.column(rows, side, lang) for side in ("sentence1", "sentence2"))
-            gold = self.gold(task, rows, lang, lang)
-            self.multiway_pairs[task.name][lang] = PairVectors(first, second, gold)
-            check_same_scores(task.name, self.multiway_pairs[task.name])
-            items = np.column_stack([pair_cosines(first, second), gold])
-            self.record(task.name, "spearman", (lang,), to_ranks(items))
+    def record_bias(self, task: str, sets: list[tuple[Vectors, list[float]]]) -> None:
+        """Record the language bias of the cosines and gold scores of two or more pairs of languages."""
+        if len(sets) > 1:
+            count = sum(len(gold) for _, gold in sets)
+            self.record_value(task, "language_bias", (), language_bias(sets), count)
 
-    def cross_lingual_sts(self) -> None:
-        for task, languages in self.multiway_pairs.items():
-            for codes, items in cross_lingual_cosines(languages):
-                self.record(task, "spearman", codes, to_ranks(items))
-                self.cross_lingual[task] += [(cosines, items[:, -1]) for cosines in items[:, :-1].T]
-
-    def language_biases(self) -> None:
-        for task, sets in self.cross_lingual.items():
-            if len(sets) > 1:
-                count = sum(len(gold) for _, gold in sets)
-                self.record_value(task, "language_bias", (), language_bias(sets), count)
-
-    def bitext(self, task: Task) -> None:
-        for left, right in task.language_pairs():
-            rows = self.rows(task, task.data, right, left)
-            if not rows:
-                continue
+    def bitext(self, name: str, tasks: list[Task]) -> None:
+        for left, right, rows in self.sets(tasks):
             a, b = self.column(rows, "left", left), self.column(rows, "right", right)
-            self.record_retrieval(task.name, (left, right), a, b)
+            self.record_retrieval(name, (left, right), a, b)
             mean = (hubness(a, b) + hubness(b, a)) / 2
-            self.record_value(task.name, "hubness", (left, right), mean, len(rows))
+            self.record_value(name, "hubness", (left, right), mean, len(rows))
             if len(rows) < _MINING_ROWS:
                 continue
             third = len(rows) // 3
             gold = {(third + i, i) for i in range(third)}
             for score, suffix in _SCORES:
                 f1 = mining_scores(a[: 2 * third], b[third:], gold, score).f1
-                self.record_value(task.name, f"mining_f1{suffix}", (left, right), f1, third)
+                self.record_value(name, f"mining_f1{suffix}", (left, right), f1, third)
 
     def record_retrieval(self, task: str, languages: tuple[str, str], left: Vectors, right: Vectors) -> None:
         """Record in what share of both directions row i of one side [n, d] misses row i of the other."""
@@ -200,51 +176,54 @@ class _Run:
             both_ways = np.column_stack([is_top1(left, right, score), is_top1(right, left, score)])
             self.record(task, f"xsim_error{suffix}", languages, both_ways.mean(axis=1, keepdims=True))
 
-    def multiway_bitext(self, task: Task) -> None:
-        for lang in task.languages:
-            texts = self.multiway_texts[task.name].setdefault(lang, {})
-            for row in self.rows(task, task.data, lang, lang):
-                if texts.setdefault(row["id"], row["text"]) != row["text"]:
-                    raise DataError(
-                        f"{describe_source(resolve_source(task.data, lang, lang))}: expected one text for "
-                        f"each id of {task.name} in {lang!r}, found {row['id']!r} with another text; give "
-                        "ids that differ between files"
-                    )
+    def multiway_bitext(self, name: str, tasks: list[Task]) -> None:
+        vectors = self.parallel(name, tasks)
+        for left, right in combinations(vectors, 2):
+            self.record_retrieval(name, (left, right), vectors[left], vectors[right])
 
-    def cross_lingual_bitext(self) -> None:
-        for task, languages in self.multiway_texts.items():
-            texts = {lang: by_id for lang, by_id in languages.items() if by_id}
-            if len(texts) < 2:
-                continue
-            vectors = self.encode_common(task, texts)
-            for left, right in combinations(vectors, 2):
-                self.record_retrieval(task, (left, right), vectors[left], vectors[right])
+    def parallel(self, name: str, tasks: list[Task]) -> dict[str, Vectors]:
+        """Encode the texts of the ids that all languages have, in one order; none for a single language.
 
-    def search(self, task: Task) -> None:
-        for lang in task.languages:
-            self.search_rows[task.name][lang] += self.rows(task, task.data, lang, lang)
+        Raises:
+            DataError: an id has two texts in one language, or fewer than two ids are in all languages.
+        """
+        texts: dict[str, dict[str, str]] = defaultdict(dict)
+        for task in tasks:
+            for lang in task.languages:
+                for row in self.rows(task, task.data, lang, lang):
+                    if texts[lang].setdefault(row["id"], row["text"]) != row["text"]:
+                        raise DataError(
+                            f"{describe_source(resolve_source(task.data, lang, lang))}: expected one text "
+                            f"for each id of {name} in {lang!r}, found {row['id']!r} with another text; "
+                            "give ids that differ between files"
+                        )
+        if len(texts) < 2:
+            return {}
+        first = next(iter(texts.values()))
+        common = [number for number in first if all(number in by_id for by_id in texts.values())]
+        if len(common) < 2:
+            raise DataError(
+                f"{name}: expected the same ids in {', '.join(texts)}, found {len(common)} in common"
+            )
+        return {lang: self.encode([own[number] for number in common], lang) for lang, own in texts.items()}
 
-    def searches(self) -> None:
-        for task, rows in self.search_rows.items():
-            sets = {
-                lang: make_search_set(
-                    SearchRow(*(row[role] for role in TASK_COLUMNS["search"])) for row in found
-                )
-                for lang, found in rows.items()
-                if found
-            }
-            encoded = {
-                lang: (self.encode(one.queries, lang), self.encode(one.passages, lang))
-                for lang, one in sets.items()
-            }
-            for lang, one in sets.items():
-                self.record_search(task, (lang,), *encoded[lang], one.answers)
-            for left, right in permutations(sets, 2):
-                answers = sets[left].answers_in(sets[right])
-                self.record_search(task, (left, right), encoded[left][0], encoded[right][1], answers)
-            if pool := pool_metrics([*sets.values()], [*encoded.values()]):
-                for metric, items in pool.items():
-                    self.record(task, metric, tuple(sets), items)
+    def search(self, name: str, tasks: list[Task]) -> None:
+        rows: dict[str, list[SearchRow]] = defaultdict(list)
+        for _, lang, own in self.sets(tasks):
+            rows[lang] += [SearchRow(*(row[role] for role in TASK_COLUMNS["search"])) for row in own]
+        sets = {lang: make_search_set(own) for lang, own in rows.items()}
+        encoded = {
+            lang: (self.encode(one.queries, lang), self.encode(one.passages, lang))
+            for lang, one in sets.items()
+        }
+        for lang, one in sets.items():
+            self.record_search(name, (lang,), *encoded[lang], one.answers)
+        for left, right in permutations(sets, 2):
+            answers = sets[left].answers_in(sets[right])
+            self.record_search(name, (left, right), encoded[left][0], encoded[right][1], answers)
+        if len(sets) > 1:
+            for metric, items in pool_metrics([*sets.values()], [*encoded.values()]).items():
+                self.record(name, metric, tuple(sets), items)
 
     def record_search(
         self,
@@ -260,47 +239,41 @@ class _Run:
             for metric, items in scores.items():
                 self.record(task, metric, languages, items)
 
-    def classification(self, task: Task) -> None:
-        assert task.train is not None
-        assert task.dev is not None
+    def classification(self, name: str, tasks: list[Task]) -> None:
         classifiers = {}
-        for lang in task.languages:
-            fit, choose = (self.rows(task, source, lang, lang) for source in (task.train, task.dev))
-            if fit and choose:
-                classifiers[lang] = _fit_classifier(
-                    *self._labeled(fit, lang), *self._labeled(choose, lang), seed=self.seed
-                )
-        for lang in task.languages:
-            rows = self.rows(task, task.data, lang, lang)
-            if not rows:
-                continue
+        for task in tasks:
+            for lang in task.languages:
+                fit, choose = (self.rows(task, source, lang, lang) for source in (task.train, task.dev))
+                if fit and choose:
+                    classifiers[lang] = _fit_classifier(
+                        *self._labeled(fit, lang), *self._labeled(choose, lang), seed=self.seed
+                    )
+        for _, lang, rows in self.sets(tasks):
             vectors, labels = self._labeled(rows, lang)
             for metric, fitted_on in (("accuracy", lang), ("zero_shot_accuracy", _TRAINED_ON)):
                 if fitted_on in classifiers and not (metric == "zero_shot_accuracy" and lang == _TRAINED_ON):
                     languages = (lang,) if fitted_on == lang else (fitted_on, lang)
                     hits = classifiers[fitted_on].predict(unit(vectors)) == np.asarray(labels)
-                    self.record(task.name, metric, languages, hits[:, None].astype(np.float64))
+                    self.record(name, metric, languages, hits[:, None].astype(np.float64))
 
     def _labeled(self, rows: list[Row], lang: str) -> tuple[Vectors, list[str]]:
         return self.column(rows, "text", lang), [row["label"] for row in rows]
 
-    def geometry(self, task: Task) -> None:
-        texts: dict[str, dict[str, str]] = {}
-        for lang in task.languages:
-            if rows := self.rows(task, task.data, lang, lang):
-                texts[lang] = {row["id"]: row["text"] for row in rows}
-        if len(texts) < 2:
+    def geometry(self, name: str, tasks: list[Task]) -> None:
+        vectors = self.parallel(name, tasks)
+        if not vectors:
             return
-        vectors = self.encode_common(task.name, texts)
-        count = len(next(iter(vectors.values())))
-        for left, right in combinations(vectors, 2):
-            value = rsim(vectors[left], vectors[right])
-            self.record_value(task.name, "rsim", (left, right), value, count)
         languages, spaces = tuple(vectors), list(vectors.values())
-        record = partial(self.record_value, task.name, languages=languages, n=count)
-        record("invariance", value=invariance(spaces))
-        record("calinski_harabasz", value=calinski_harabasz(spaces))
-        record("isotropy", value=isotropy(np.concatenate(spaces)))
+        count = len(spaces[0])
+        for left, right in combinations(vectors, 2):
+            self.record_value(name, "rsim", (left, right), rsim(vectors[left], vectors[right]), count)
+        self.record_value(name, "invariance", languages, invariance(spaces), count)
+        self.record_value(name, "calinski_harabasz", languages, calinski_harabasz(spaces), count)
+        self.record_value(name, "isotropy", languages, isotropy(np.concatenate(spaces)), count)
+
+
+def _gold(rows: list[Row]) -> list[float]:
+    return [float(row["score"]) for row in rows]
 
 
 def _fit_classifier(

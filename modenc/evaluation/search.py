@@ -97,17 +97,15 @@ def search_metrics(
     return {metric: values[:, None] for metric, values in scores.items()}
 
 
-def pool_metrics(
-    sets: Sequence[SearchSet], encoded: Sequence[tuple[Vectors, Vectors]]
-) -> dict[str, Items] | None:
-    """Search all languages' passages at once; None if no query has an answer in another language.
+def pool_metrics(sets: Sequence[SearchSet], encoded: Sequence[tuple[Vectors, Vectors]]) -> dict[str, Items]:
+    """Search all languages' passages at once.
 
     Args:
         sets: the languages' sets.
         encoded: vectors of each set's queries [n, d] and passages [m, d].
 
     Returns:
-        Metric → 0 or 1 for each query that has an answer in another language [n, 1]:
+        Metric → 0 or 1 for each query that has an answer in another language [n, 1], empty if none has:
         ``pool_accuracy_at_1``, whether the first passage answers it, in whatever language;
         ``pool_own_language``, whether that passage is in the query's language.
     """
@@ -124,6 +122,6 @@ def pool_metrics(
                 hits.append(row - int(starts[found]) in answers)
                 own_language.append(found == place)
     if not hits:
-        return None
+        return {}
     metrics = {"pool_accuracy_at_1": hits, "pool_own_language": own_language}
     return {metric: np.array(values, dtype=np.float64)[:, None] for metric, values in metrics.items()}

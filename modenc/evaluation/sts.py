@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata, spearmanr
 
-from modenc.errors import DataError
 from modenc.evaluation.retrieval import Vectors
 
 Items = npt.NDArray[np.float64]
@@ -65,44 +62,6 @@ def language_bias(pairs: Sequence[tuple[npt.ArrayLike, npt.ArrayLike]]) -> float
     return float((np.mean(each) - spearmanr(cosines, gold).statistic) * 100)
 
 
-class PairVectors(NamedTuple):
-    """Vectors and gold scores of sentence pairs in one language."""
-
-    first: Vectors
-    """Vectors of ``sentence1`` [n, d]."""
-    second: Vectors
-    """Vectors of ``sentence2`` [n, d]."""
-    gold: Sequence[float]
-    """Gold scores [n], the same in all languages."""
-
-
-def check_same_scores(task: str, languages: Mapping[str, PairVectors]) -> None:
-    """Check that all languages have the same scores row by row, as translations of the same pairs have.
-
-    Raises:
-        DataError: two languages differ; the message names them.
-    """
-    code, (_, _, gold) = next(iter(languages.items()))
-    for lang, pairs in languages.items():
-        if list(pairs.gold) != list(gold):
-            raise DataError(
-                f"{task}: expected the same scores row by row in all languages, found others in {lang!r} "
-                f"than in {code!r} ({len(pairs.gold)} and {len(gold)} rows); put the rows in one order"
-            )
-
-
-def cross_lingual_cosines(languages: Mapping[str, PairVectors]) -> Iterator[tuple[tuple[str, str], Items]]:
-    """Compare each two languages, in the order of ``languages``.
-
-    Yields:
-        Two codes, and rows [n, 3]: the cosine of the first language's ``sentence1`` with the second's
-        ``sentence2``, that of the second's ``sentence1`` with the first's ``sentence2``, and the gold score.
-    """
-    for (code, left), (other, right) in combinations(languages.items(), 2):
-        both = (pair_cosines(left.first, right.second), pair_cosines(right.first, left.second))
-        yield (code, other), np.column_stack([*both, np.asarray(left.gold)]).astype(np.float64)
-
-
-def to_ranks(items: Items) -> Items:
-    """Replace the values of each column [n, k] by their ranks: equal for Spearman, a third to store."""
-    return np.column_stack([rankdata(column, method="dense") for column in items.T]).astype(np.float64)
+def to_ranks(*columns: npt.ArrayLike) -> Items:
+    """Return the ranks [n, k] of the values in k columns [n]: equal for Spearman, a third to store."""
+    return np.column_stack([rankdata(column, method="dense") for column in columns]).astype(np.float64)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 from modenc.data.sources import resolve_source
 from modenc.errors import DataError, LanguageError, RecipeError
@@ -41,8 +41,8 @@ class Task:
     name: str
     """Name of the task in results."""
     kind: TaskKind
-    """Kind of task. ``search`` and ``multiway_*`` tasks of the same name are one test set: each adds
-    languages or, for ``search`` and ``multiway_bitext``, texts."""
+    """Kind of task. Tasks of the same name and kind are one test set: each adds languages or, for ``search``
+    and ``multiway_bitext``, texts."""
     data: Source
     """Source of the test set. ``{lang}`` is the language or a pair's second, ``{pivot}`` a pair's first."""
     languages: tuple[str, ...] = ()
@@ -59,6 +59,10 @@ class Task:
     def language_pairs(self) -> list[tuple[str, str]]:
         """Split ``pairs`` into tuples of codes."""
         return [(left, right) for left, _, right in (pair.partition("-") for pair in self.pairs)]
+
+    def sets(self) -> list[tuple[str, str]]:
+        """Return ``{pivot}`` and ``{lang}`` of each test set; they are the same for one language."""
+        return [(lang, lang) for lang in self.languages] + self.language_pairs()
 
 
 @dataclass(frozen=True)
@@ -105,8 +109,10 @@ def check_files(suite: Suite, root: Path) -> None:
     absent: dict[str, str] = {}
     for task in suite.task:
         for source in (task.data, task.train, task.dev):
-            for lang, pivot in _placeholder_values(task) if source is not None and not task.optional else ():
-                path = resolve_source(cast(Source, source), lang, pivot).path
+            if source is None or task.optional:
+                continue
+            for pivot, lang in task.sets():
+                path = resolve_source(source, lang, pivot).path
                 if path and not os.path.isfile(root / os.path.expanduser(path)):
                     absent.setdefault(path, task.name)
     if absent:
@@ -115,13 +121,6 @@ def check_files(suite: Suite, root: Path) -> None:
             f"suite {suite.name!r}: expected its test files below '{root}', found {len(absent)} missing:\n"
             f"{lines}\nPut them there, give another --data, or set optional = true for their tasks"
         )
-
-
-def _placeholder_values(task: Task) -> list[tuple[str, str]]:
-    """Return the values of ``{lang}`` and ``{pivot}`` for each of a task's test sets."""
-    return [(lang, lang) for lang in task.languages] + [
-        (second, first) for first, second in task.language_pairs()
-    ]
 
 
 def _suite_issues(suite: Suite) -> Iterator[Issue]:
