@@ -12,15 +12,7 @@ require_extra("eval", "faiss", "scipy")
 
 from modenc.data.text import sentence_key, stable_hash  # noqa: E402
 from modenc.errors import DataError, OptionError  # noqa: E402
-from modenc.evaluation.bitext import (  # noqa: E402
-    NEIGHBORS,
-    Neighbors,
-    RowPairs,
-    best_by_margin,
-    candidate_pairs,
-    nearest_unit_vectors,
-    one_to_one,
-)
+from modenc.evaluation.bitext import NEIGHBORS, best_matches, one_to_one  # noqa: E402
 from modenc.evaluation.evaluate import SystemLike, open_system  # noqa: E402
 from modenc.evaluation.retrieval import unit  # noqa: E402
 from modenc.languages import normalize_code  # noqa: E402
@@ -81,44 +73,21 @@ def mine(
     codes = [normalize_code(lang) for lang in langs]
     if codes[0] == codes[1]:
         raise DataError(f"expected two languages, found {codes[0]} for both; give the language of each text")
-    sides = [_Sentences(lang) for lang in codes]
-    for side, texts in zip(sides, (left, right), strict=True):
-        for text in texts:
-            side.add(text)
-        if not side.texts:
-            raise DataError(
-                f"{side.lang}: expected sentences to mine in, found none; give a text with sentences"
-            )
+    sides = [_distinct(texts, lang) for texts, lang in zip((left, right), codes, strict=True)]
     system = open_system(model)
-    vectors = [unit(system.encode(side.texts, side.lang)) for side in sides]
-    pairs = _best_matches(
-        nearest_unit_vectors(vectors[0], vectors[1], neighbors),
-        nearest_unit_vectors(vectors[1], vectors[0], neighbors),
-    )
-    found = one_to_one(pairs)
-    found = found.select(found.scores >= threshold)
-    rows = zip(found.left.tolist(), found.right.tolist(), found.scores.tolist(), strict=True)
-    return [MinedPair(sides[0].texts[row], sides[1].texts[match], score) for row, match, score in rows]
+    first, second = (unit(system.encode(texts, lang)) for texts, lang in zip(sides, codes, strict=True))
+    pairs = one_to_one(*best_matches(first, second, "margin", neighbors))
+    return [MinedPair(sides[0][i], sides[1][j], score) for score, i, j in pairs if score >= threshold]
 
 
-class _Sentences:
-    """Distinct sentences of one language, by :func:`~modenc.data.text.sentence_key`."""
-
-    def __init__(self, lang: str) -> None:
-        self.lang = lang
-        self.texts: list[str] = []
-        self._keys: set[int] = set()
-
-    def add(self, text: str) -> None:
-        """Add a text if it is new and has a letter or digit."""
-        text = normalize(text)
-        key = stable_hash(sentence_key(text, self.lang))
-        if any(map(str.isalnum, text)) and key not in self._keys:
-            self._keys.add(key)
-            self.texts.append(text)
-
-
-def _best_matches(forward: Neighbors, backward: Neighbors) -> RowPairs:
-    """Return the best matches of both directions, best margin first."""
-    means = [found.cosines.mean(axis=1) for found in (forward, backward)]
-    return candidate_pairs(best_by_margin(forward, means[1]), best_by_margin(backward, means[0]))
+def _distinct(texts: Iterable[str], lang: str) -> list[str]:
+    """Return the sentences with a letter or digit that differ by :func:`~modenc.data.text.sentence_key`."""
+    found, keys = list[str](), set[int]()
+    for text in map(normalize, texts):
+        key = stable_hash(sentence_key(text, lang))
+        if any(map(str.isalnum, text)) and key not in keys:
+            keys.add(key)
+            found.append(text)
+    if not found:
+        raise DataError(f"{lang}: expected sentences to mine in, found none; give a text with sentences")
+    return found

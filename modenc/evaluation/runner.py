@@ -17,7 +17,7 @@ from modenc.data.formats import Row
 from modenc.data.kinds import SearchRow
 from modenc.data.sources import check_scores, describe_source, read_rows, resolve_source
 from modenc.errors import DataError
-from modenc.evaluation.bitext import Score, hubness, is_top1, mining_scores
+from modenc.evaluation.bitext import Score, best_matches, hubness, mining_f1
 from modenc.evaluation.geometry import calinski_harabasz, invariance, isotropy, rsim
 from modenc.evaluation.results import Result, SystemResults, environment
 from modenc.evaluation.retrieval import Vectors, unit
@@ -158,7 +158,7 @@ class _Run:
 
     def bitext(self, name: str, tasks: list[Task]) -> None:
         for left, right, rows in self.sets(tasks):
-            a, b = self.column(rows, "left", left), self.column(rows, "right", right)
+            a, b = unit(self.column(rows, "left", left)), unit(self.column(rows, "right", right))
             self.record_retrieval(name, (left, right), a, b)
             mean = (hubness(a, b) + hubness(b, a)) / 2
             self.record_value(name, "hubness", (left, right), mean, len(rows))
@@ -167,19 +167,20 @@ class _Run:
             third = len(rows) // 3
             gold = {(third + i, i) for i in range(third)}
             for score, suffix in _SCORES:
-                f1 = mining_scores(a[: 2 * third], b[third:], gold, score).f1
+                f1 = mining_f1(a[: 2 * third], b[third:], gold, score)
                 self.record_value(name, f"mining_f1{suffix}", (left, right), f1, third)
 
     def record_retrieval(self, task: str, languages: tuple[str, str], left: Vectors, right: Vectors) -> None:
-        """Record in what share of both directions row i of one side [n, d] misses row i of the other."""
+        """Record in what share of both directions unit row i [n, d] of one side misses row i of the other."""
+        own = np.arange(len(left))
         for score, suffix in _SCORES:
-            both_ways = np.column_stack([is_top1(left, right, score), is_top1(right, left, score)])
-            self.record(task, f"xsim_error{suffix}", languages, both_ways.mean(axis=1, keepdims=True))
+            hits = np.column_stack([rows == own for _, rows in best_matches(left, right, score)])
+            self.record(task, f"xsim_error{suffix}", languages, hits.mean(axis=1, keepdims=True))
 
     def multiway_bitext(self, name: str, tasks: list[Task]) -> None:
         vectors = self.parallel(name, tasks)
         for left, right in combinations(vectors, 2):
-            self.record_retrieval(name, (left, right), vectors[left], vectors[right])
+            self.record_retrieval(name, (left, right), unit(vectors[left]), unit(vectors[right]))
 
     def parallel(self, name: str, tasks: list[Task]) -> dict[str, Vectors]:
         """Encode the texts of the ids that all languages have, in one order; none for a single language.
