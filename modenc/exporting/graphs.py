@@ -1,18 +1,22 @@
 """Export of a body to ONNX and OpenVINO files for sentence-transformers.
 
 In 8-bit integers the word embeddings have a scale for each row, and the second product of each feed-forward
-block stays in floating point, as in :mod:`modenc.exporting.quantizing`. Weights use 7 of their 8 bits, so
-that processors without VNNI compute correctly, too.
+block stays in floating point: a few of its inputs are a hundred times as large as the others, and quantizing
+these would cause most of the error. Weights use 7 of their 8 bits: processors without VNNI add two products
+of bytes in 16 bits, which overflow if both bytes are large.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import importlib
 import io
+import json
 import logging
 import re
 import shutil
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -20,15 +24,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.composition.modules import quantize_rows
-from modenc.exporting.quantizing import openvino, quantize, sample_batches
 
-# Includes the parallel adapter, which is a twentieth of a block.
-_FLOATING = re.compile(r"/layer\.\d+/output/.*MatMul")
+# The second products of feed-forward blocks; in ONNX also the parallel adapter, a twentieth of a block.
+_FLOATING_ONNX = re.compile(r"/layer\.\d+/output/.*MatMul")
+_FLOATING_OPENVINO = r".*layer\.\d+\.output\.dense/.*"
+_BATCHES, _ROWS, _MOST_TOKENS = 20, 16, 64
 
 
 def write_onnx(body: PreTrainedModel, folder: Path, *, int8: bool) -> None:
@@ -59,7 +65,7 @@ def _write_onnx_integers(source: Path, target: Path) -> None:
         source,
         target,
         op_types_to_quantize=["MatMul"],
-        nodes_to_exclude=[name for name in names if _FLOATING.search(name)],
+        nodes_to_exclude=[name for name in names if _FLOATING_ONNX.search(name)],
         per_channel=True,
         reduce_range=True,
         weight_type=QuantType.QInt8,
@@ -76,15 +82,61 @@ def write_openvino(
     """
     target = folder / "openvino" / "openvino_model.xml"
     names = ("input_ids", "attention_mask")
-    batches = list(sample_batches(body, tokenizer))
+    batches = list(_sample_batches(body, tokenizer))
     body = _with_int8_words(body) if int8 else body
+    # OpenVINO and NNCF report nothing about their use if this package cannot be imported.
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
     with _quiet(), torch.no_grad():
-        model = openvino().convert_model(body, example_input=dict(zip(names, batches[0], strict=True)))
+        openvino = importlib.import_module("openvino")
+        model = openvino.convert_model(body, example_input=dict(zip(names, batches[0], strict=True)))
         for name, given in zip(names, model.inputs, strict=True):
             given.get_tensor().set_names({name})
         if int8:
-            model = quantize(model, batches)
-        openvino().save_model(model, target, compress_to_fp16=False)
+            nncf = importlib.import_module("nncf")
+            model = nncf.quantize(
+                model,
+                nncf.Dataset(batches, lambda batch: dict(enumerate(tensor.numpy() for tensor in batch))),
+                model_type=nncf.ModelType.TRANSFORMER,
+                subset_size=len(batches),
+                ignored_scope=nncf.IgnoredScope(patterns=[_FLOATING_OPENVINO]),
+                advanced_parameters=nncf.AdvancedQuantizationParameters(overflow_fix=nncf.OverflowFix.ENABLE),
+            )
+        openvino.save_model(model, target, compress_to_fp16=False)
+
+
+def _sample_batches(
+    body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield ids and mask [rows, length], in int64, of texts that are drawn token by token, always the same.
+
+    Tokens have the vocabulary's own frequencies, so that users need not give any texts.
+    """
+    tokenizer = copy.deepcopy(tokenizer)  # the one that is exported stays as it is
+    config: Any = body.config
+    longest = min(2 * _MOST_TOKENS, config.max_position_embeddings // 2)
+    frequencies = _frequencies(tokenizer)
+    generator = np.random.default_rng(0)
+    for _ in range(_BATCHES):
+        length = int(generator.integers(8, _MOST_TOKENS))
+        drawn = generator.choice(len(frequencies), size=(_ROWS, length), p=frequencies)
+        texts = [tokenizer.decode(row) for row in drawn.tolist()]
+        rows = tokenizer(texts, padding=True, truncation=True, max_length=longest, return_tensors="pt")
+        yield rows["input_ids"], rows["attention_mask"]
+
+
+def _frequencies(tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
+    """Return the expected frequency of each token [vocabulary], 0 for special ones; the sum is 1."""
+    model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+    scores = np.full(len(tokenizer), -np.inf)
+    if model["type"] == "Unigram":
+        scores[: len(model["vocab"])] = [score for _, score in model["vocab"]]
+    else:
+        # Other models have no scores, but roughly sort their tokens by frequency.
+        scores[:] = -np.log(np.arange(1, len(scores) + 1))
+    scores[tokenizer.all_special_ids] = -np.inf
+    found = np.exp(scores - scores.max())
+    frequencies: np.ndarray = found / found.sum()
+    return frequencies
 
 
 class _Int8Words(nn.Module):
