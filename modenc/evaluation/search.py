@@ -41,23 +41,21 @@ class SearchSet:
 
 def make_search_set(rows: Iterable[SearchRow]) -> SearchSet:
     """Collect the distinct queries and passages of rows."""
-    queries, passages = dict[str, int](), dict[str, int]()
-    found = SearchSet([], [], [], [], [])
+    answers: dict[str, set[str]] = {}
+    query_groups: dict[str, set[str]] = {}
+    passage_groups: dict[str, set[str]] = {}
     for row in rows:
-        query = queries.setdefault(row.query, len(queries))
-        passage = passages.setdefault(row.passage, len(passages))
-        if query == len(found.answers):
-            found.answers.append(set())
-            found.query_groups.append(set())
-        if passage == len(found.passage_groups):
-            found.passage_groups.append(set())
-        found.answers[query].add(passage)
-        if row.group:
-            found.query_groups[query].add(row.group)
-            found.passage_groups[passage].add(row.group)
-    found.queries.extend(queries)
-    found.passages.extend(passages)
-    return found
+        answers.setdefault(row.query, set()).add(row.passage)
+        for text, groups in ((row.query, query_groups), (row.passage, passage_groups)):
+            groups.setdefault(text, set()).update([row.group] if row.group else [])
+    place = {text: number for number, text in enumerate(passage_groups)}
+    return SearchSet(
+        [*answers],
+        [*passage_groups],
+        [{place[text] for text in own} for own in answers.values()],
+        [*query_groups.values()],
+        [*passage_groups.values()],
+    )
 
 
 def _ranked(queries: Vectors, passages: Vectors, depth: int) -> npt.NDArray[np.int64]:
