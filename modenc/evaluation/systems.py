@@ -129,20 +129,14 @@ def open_model(name: str, prompt: str | None = None, batch_size: int = 32) -> Se
     Raises:
         BaseModelError: there is no such model, its weights are pickles, or it has code of its own.
     """
-    if name == ME5_SMALL:
-        # E5 was trained with this prompt, and with mean pooling, which is the default.
-        prompt = "query: " if prompt is None else prompt
-        model = SentenceTransformer(
-            str(resolve_base(name).folder),
-            model_kwargs={"add_pooling_layer": False},
-            processor_kwargs={"fix_mistral_regex": False},
-        )
-    else:
-        with model_errors(name, "a sentence-transformers model's folder, or its name on Hugging Face"):
-            model = SentenceTransformer(
-                str(checked_sentence_model(name)),
-                model_kwargs={"use_safetensors": True},
-                # Otherwise transformers would warn of an error in tokenizers of Mistral models.
-                processor_kwargs={"fix_mistral_regex": False},
-            )
+    with model_errors(name, "a sentence-transformers model's folder, or its name on Hugging Face"):
+        if name == ME5_SMALL:
+            # E5 was trained with this prompt, and with mean pooling, which is the default.
+            prompt = "query: " if prompt is None else prompt
+            folder, options = resolve_base(name).folder, {"add_pooling_layer": False}
+        else:
+            folder, options = checked_sentence_model(name), {"use_safetensors": True}
+        # Otherwise transformers would warn of an error in tokenizers of Mistral models.
+        other = {"fix_mistral_regex": False}
+        model = SentenceTransformer(str(folder), model_kwargs=options, processor_kwargs=other)
     return SentenceTransformerSystem(name, model, prompt=prompt, batch_size=batch_size)
