@@ -91,7 +91,8 @@ def run(args: argparse.Namespace) -> None:
     check_place(args, (".tsv",))
     if Path(args.input).is_dir() and not args.in_parts:
         raise DataError(f"{args.output}: expected a folder, which a folder of files needs; add /")
-    parts = list_parts(args, ".tsv", lambda file: sum(1 for _ in _read(args, Path(file))))
+    columns = list(dict.fromkeys(args.column)) or ["text"]
+    parts = list_parts(args, ".tsv", lambda file: sum(1 for _ in _read(Path(file), columns)))
     chain = _chain(args)
     # As it was given: of languages with several scripts, models have a code for each.
     pair_filter = PairFilter(args.source, args.target, args.max_unknown, args.language_check)
@@ -101,7 +102,7 @@ def run(args: argparse.Namespace) -> None:
             parts = stack.enter_context(missing_parts(args.output, parts, _settings(args, chain)))
         bar = stack.enter_context(progress_bar(" rows", sum(part.rows or 0 for part in parts)))
         for part in parts:
-            own = _translate_part(args, chain, pair_filter, part)
+            own = _translate_part(args, columns, chain, pair_filter, part)
             counts.update(own)
             bar.update(own["read"])
     dropped = {reason: counts[reason] for reason in REASONS if counts[reason]}
@@ -129,7 +130,7 @@ def _settings(args: argparse.Namespace, chain: Chain) -> dict[str, Any]:
 
 
 def _translate_part(
-    args: argparse.Namespace, chain: Chain, pair_filter: PairFilter, part: Part
+    args: argparse.Namespace, columns: Sequence[str], chain: Chain, pair_filter: PairFilter, part: Part
 ) -> Counter[str]:
     """Translate a part; it is written whole or not at all.
 
@@ -141,12 +142,12 @@ def _translate_part(
         StorageError: the disk is full or read-only.
     """
     path = Path(part.files[0])
-    rows = islice(_read(args, path), part.first, None if part.rows is None else part.first + part.rows)
+    rows = islice(_read(path, columns), part.first, None if part.rows is None else part.first + part.rows)
     counts, header = Counter[str](read=0, kept=0), list[str]()
     with disk_errors(part.path, KEPT), whole_file(part.path) as temporary:
         with temporary.open("w", encoding="utf-8", newline="\n") as stream:
             while batch := list(islice(rows, _ROWS_AT_ONCE)):
-                for output, reason in _translate(args, chain, pair_filter, path, batch):
+                for output, reason in _translate(args, columns, chain, pair_filter, path, batch):
                     if not header:
                         header = list(output)
                         stream.write(_line(header))
@@ -157,19 +158,9 @@ def _translate_part(
     return counts
 
 
-def _is_plain(path: Path) -> bool:
-    return path.is_file() and file_format(path) == ".txt"
-
-
-def _columns(args: argparse.Namespace, path: Path) -> list[str]:
-    if _is_plain(path) and args.column:
-        raise DataError(f"{path}: plain text has no columns; leave out --column")
-    return list(dict.fromkeys(args.column)) or ["text"]
-
-
-def _read(args: argparse.Namespace, path: Path) -> Iterator[Row]:
+def _read(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     """Read the rows of a file; each has the columns of the first one, with normalized texts to translate."""
-    columns, header = _columns(args, path), list[str]()
+    header = list[str]()
     for number, row in enumerate(read_file(path), start=1):
         header = header or list(row)
         if different := sorted({*row} ^ {*header}):
@@ -178,7 +169,7 @@ def _read(args: argparse.Namespace, path: Path) -> Iterator[Row]:
                 f"{', '.join(different)}; give each row all columns"
             )
         texts = {
-            column: normalize(text_in_column(row, column, path, number, may_be_null=True))
+            column: normalize(text_in_column(row, column, path, number, "--column", may_be_null=True))
             for column in columns
         }
         yield row | texts
@@ -187,17 +178,21 @@ def _read(args: argparse.Namespace, path: Path) -> Iterator[Row]:
 
 
 def _translate(
-    args: argparse.Namespace, chain: Chain, pair_filter: PairFilter, path: Path, batch: Sequence[Row]
+    args: argparse.Namespace,
+    columns: Sequence[str],
+    chain: Chain,
+    pair_filter: PairFilter,
+    path: Path,
+    batch: Sequence[Row],
 ) -> Iterator[tuple[dict[str, str], str]]:
     """Yield for each row the output row, and the reason to drop it or ""."""
-    columns = _columns(args, path)
     texts = [row[column] for row in batch for column in columns]
     results = chain.translate(texts)
     reasons = pair_filter.check(texts, results)
     for number, row in enumerate(batch):
         own = slice(number * len(columns), (number + 1) * len(columns))
         translations = [result.text for result in results[own]]
-        if _is_plain(path):
+        if file_format(path) == ".txt":
             output = {normalize_code(args.source): row["text"], normalize_code(args.target): translations[0]}
         else:
             output = row | dict(zip(columns, translations, strict=True))
