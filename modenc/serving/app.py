@@ -28,7 +28,6 @@ from modenc.langid import UNDETERMINED
 from modenc.languages import BASE, language_name
 from modenc.serving.batcher import Batcher
 from modenc.serving.errors import ApiError, answer, http_error, invalid_request, unexpected
-from modenc.serving.metrics import Metrics
 from modenc.serving.requests import MAX_COMPARED, EmbeddingRequest, SimilarityRequest, TextsRequest
 from modenc.texts import TaggedText
 
@@ -51,8 +50,7 @@ def make_app(
         batch_size: most texts in a forward pass; they may come from many requests and be in many languages.
         key_digests: :func:`digest` of each API key, of which requests need one; empty: none is needed.
     """
-    metrics = Metrics()
-    batcher = Batcher(encoder, batch_size, metrics)
+    batcher = Batcher(encoder, batch_size)
     keys = frozenset(key_digests)
 
     @asynccontextmanager
@@ -65,8 +63,7 @@ def make_app(
     app = FastAPI(
         title="modenc", version=modenc.__version__, lifespan=lifespan, docs_url=None, redoc_url=None
     )
-    app.state.encoder, app.state.name = encoder, name
-    app.state.batcher, app.state.metrics = batcher, metrics
+    app.state.encoder, app.state.name, app.state.batcher = encoder, name, batcher
     page = files("modenc.serving").joinpath("page.html").read_text(encoding="utf-8")
     app.state.page = page.replace("{{model}}", escape(name)).replace("{{most}}", str(MAX_COMPARED))
     app.include_router(_routes)
@@ -89,8 +86,8 @@ def make_app(
             return response
         finally:
             route = getattr(request.scope.get("route"), "path", "other")
-            metrics.requests.labels(route, status).inc()
-            metrics.seconds.labels(route).observe(time.monotonic() - start)
+            batcher.metrics.requests.labels(route, status).inc()
+            batcher.metrics.seconds.labels(route).observe(time.monotonic() - start)
 
     return app
 
@@ -173,7 +170,8 @@ async def health() -> Response:
 @_routes.get("/metrics")
 async def counters(request: Request) -> Response:
     """Return the counters for Prometheus."""
-    return Response(generate_latest(request.app.state.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+    registry = request.app.state.batcher.metrics.registry
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
 def _model(request: Request) -> dict[str, Any]:

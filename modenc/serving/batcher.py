@@ -1,7 +1,8 @@
-"""Encoding thread; its batches mix requests and languages."""
+"""Encoding thread, whose batches mix requests and languages, and the server's metrics, for Prometheus."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -11,12 +12,37 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 
-from modenc.serving.metrics import Metrics
 from modenc.texts import TaggedText
 
 if TYPE_CHECKING:
     from modenc.encoder import ModularEncoder
+
+
+class Metrics:
+    """Metrics of one server; a process may have several."""
+
+    def __init__(self) -> None:
+        self.registry = own = CollectorRegistry()
+        ProcessCollector(registry=own)
+        self.requests = Counter("modenc_requests", "Requests answered.", ("route", "status"), registry=own)
+        text = "Seconds from a request to its answer."
+        self.seconds = Histogram("modenc_request_seconds", text, ("route",), registry=own)
+        text = "Texts encoded, by the modules used."
+        self.texts = Counter("modenc_texts", text, ("language",), registry=own)
+        self.tokens = Counter("modenc_tokens", "Tokens encoded.", registry=own)
+        self.cut = Counter("modenc_texts_cut", "Texts cut at the hub's limit of tokens.", registry=own)
+        sizes = [2**power for power in range(8)]
+        self.batches = Histogram("modenc_batch_texts", "Texts in a batch.", buckets=sizes, registry=own)
+
+    def count(self, texts: Iterable[TaggedText]) -> None:
+        """Count encoded texts and their tokens."""
+        for text in texts:
+            self.texts.labels(text.lang).inc()
+            if text.tokens is not None:
+                self.tokens.inc(len(text.tokens.ids))
+                self.cut.inc(text.tokens.cut)
 
 
 @dataclass
@@ -39,8 +65,9 @@ class Batcher:
     A batch has all that waited while the one before was encoded, up to ``batch_size`` texts.
     """
 
-    def __init__(self, encoder: ModularEncoder, batch_size: int, metrics: Metrics) -> None:
-        self._encoder, self._batch_size, self._metrics = encoder, batch_size, metrics
+    def __init__(self, encoder: ModularEncoder, batch_size: int) -> None:
+        self._encoder, self._batch_size = encoder, batch_size
+        self.metrics = Metrics()
         self._queue: SimpleQueue[_Portion | None] = SimpleQueue()
         self._thread = Thread(target=self._work, name="modenc-encoder", daemon=True)
 
@@ -77,7 +104,7 @@ class Batcher:
                     break
                 batch.append(portion)
                 count += len(portion.texts)
-            self._metrics.batches.observe(count)
+            self.metrics.batches.observe(count)
             batch.sort(key=lambda one: one.options)
             for _, alike in groupby(batch, lambda one: one.options):
                 self._encode(list(alike))
@@ -101,7 +128,7 @@ class Batcher:
             for portion in portions:
                 self._encode([portion])
             return
-        self._metrics.count(texts)
+        self.metrics.count(texts)
         start = 0
         for portion in portions:
             portion.vectors.set_result(vectors[start : start + len(portion.texts)])

@@ -15,7 +15,6 @@ from modenc.composition.st_module import tokenize
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
 from modenc.serving.batcher import Batcher
-from modenc.serving.metrics import Metrics
 from modenc.texts import TaggedText
 
 
@@ -27,7 +26,7 @@ def encoder(tiny_hub):
 @pytest.fixture
 def batcher(encoder):
     """Of batches of 8; not started."""
-    return Batcher(encoder, 8, Metrics())
+    return Batcher(encoder, 8)
 
 
 @pytest.fixture
@@ -63,7 +62,7 @@ def test_requests_share_a_batch(pool, batcher):
     batcher.start()
     batcher.stop()
     assert [len(future.result()) for future in futures] == [2] * 4
-    assert batcher._metrics.registry.get_sample_value("modenc_batch_texts_count") == 1
+    assert batcher.metrics.registry.get_sample_value("modenc_batch_texts_count") == 1
 
 
 def test_damaged_modules_cost_their_own_requests(pool, hub_copy):
@@ -72,7 +71,7 @@ def test_damaged_modules_cost_their_own_requests(pool, hub_copy):
     next(iter(content["files"].values()))["sha256"] = "0" * 64
     card.write_text(json.dumps(content))
     encoder = ModularEncoder(hub_copy.path)
-    batcher = Batcher(encoder, 8, Metrics())
+    batcher = Batcher(encoder, 8)
     good = submit(pool, batcher, sentences("kk")[:2])
     bad = submit(pool, batcher, ["Sabahınız xeyir"], "az")
     batcher.start()
@@ -97,7 +96,7 @@ def test_every_text_is_tokenized_once(batcher, encoder, monkeypatch):
     batcher.stop()
     assert len(tokenized) == len(texts)
     counted = {
-        name: batcher._metrics.registry.get_sample_value(f"modenc_{name}_total")
+        name: batcher.metrics.registry.get_sample_value(f"modenc_{name}_total")
         for name in ("tokens", "texts_cut")
     }
     assert counted == {"tokens": sum(len(text.tokens.ids) for text in tagged), "texts_cut": 1}
