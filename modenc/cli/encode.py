@@ -6,7 +6,7 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import chain, groupby, islice, repeat
 from pathlib import Path
@@ -131,7 +131,7 @@ def _encode_on_cluster(args: argparse.Namespace, hub: Hub, parts: Sequence[Part]
 
 
 def _encode_on_node(options: tuple[tuple[str, Any], ...], part: Part) -> None:
-    encode_parts(argparse.Namespace(**dict(options)), _opened(options), [part])
+    _encode(argparse.Namespace(**dict(options)), _opened(options), [part])
 
 
 @lru_cache(maxsize=1)
@@ -164,22 +164,8 @@ def _print(args: argparse.Namespace, encoder: ModularEncoder, part: Part) -> Non
             sys.stdout.write(json.dumps({"language": code, "vector": vector}) + "\n")
 
 
-def _encode(args: argparse.Namespace, encoder: ModularEncoder, parts: list[Part]) -> None:
-    with progress_bar(" texts", sum(part.rows or 0 for part in parts) or None) as bar:
-        count = encode_parts(args, encoder, parts, bar.update)
-    logger.info("%s: %d vectors", args.output, count)
-
-
-def encode_parts(
-    args: argparse.Namespace,
-    encoder: ModularEncoder,
-    parts: Iterable[Part],
-    progress: Callable[[int], object] = lambda texts: None,
-) -> int:
+def _encode(args: argparse.Namespace, encoder: ModularEncoder, parts: Sequence[Part]) -> None:
     """Encode parts, in the order of the input; each is written whole or not at all.
-
-    Returns:
-        The number of texts.
 
     Raises:
         DataError: the input cannot be read.
@@ -187,25 +173,26 @@ def encode_parts(
     """
     hidden, count = encoder.hub.info.hidden_size, 0
     width = min(hidden, args.truncate_dim or hidden)
-    for files, group in groupby(parts, key=lambda part: part.files):
-        rows, position = read_rows(args, files, encoder.max_characters), 0
-        for part in group:
-            skipped = part.first - position
-            own = islice(rows, skipped, None if part.rows is None else skipped + part.rows)
-            batches = _noted(encode_rows(args, encoder, own, _TEXTS_AT_ONCE), progress)
-            with disk_errors(part.path.parent, KEPT), whole_file(part.path) as temporary:
-                if part.path.suffix == ".npy":
-                    count += write_npy(temporary, batches, width)
-                else:
-                    count += write_parquet(temporary, batches, width, part.first)
-                sync(temporary)
-            position = part.first + (part.rows or 0)
-    return count
+    with progress_bar(" texts", sum(part.rows or 0 for part in parts) or None) as bar:
+        for files, group in groupby(parts, key=lambda part: part.files):
+            rows, position = read_rows(args, files, encoder.max_characters), 0
+            for part in group:
+                skipped = part.first - position
+                own = islice(rows, skipped, None if part.rows is None else skipped + part.rows)
+                batches = _noted(encode_rows(args, encoder, own, _TEXTS_AT_ONCE), bar)
+                with disk_errors(part.path.parent, KEPT), whole_file(part.path) as temporary:
+                    if part.path.suffix == ".npy":
+                        count += write_npy(temporary, batches, width)
+                    else:
+                        count += write_parquet(temporary, batches, width, part.first)
+                    sync(temporary)
+                position = part.first + (part.rows or 0)
+    logger.info("%s: %d vectors", args.output, count)
 
 
-def _noted(batches: Iterable[Batch], progress: Callable[[int], object]) -> Iterator[Batch]:
+def _noted(batches: Iterable[Batch], bar: Any) -> Iterator[Batch]:
     for batch in batches:
-        progress(len(batch[1]))
+        bar.update(len(batch[1]))
         yield batch
 
 
