@@ -6,8 +6,8 @@ import argparse
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from itertools import islice
+from contextlib import nullcontext
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -97,11 +97,9 @@ def run(args: argparse.Namespace) -> None:
     # As it was given: of languages with several scripts, models have a code for each.
     pair_filter = PairFilter(args.source, args.target, args.max_unknown, args.language_check)
     counts = Counter[str](read=0, kept=0)
-    with ExitStack() as stack:
-        if args.in_parts:
-            parts = stack.enter_context(missing_parts(args.output, parts, _settings(args, chain)))
-        bar = stack.enter_context(progress_bar(" rows", sum(part.rows or 0 for part in parts)))
-        for part in parts:
+    work = missing_parts(args.output, parts, _settings(args, chain)) if args.in_parts else nullcontext(parts)
+    with work as missing, progress_bar(" rows", sum(part.rows or 0 for part in missing)) as bar:
+        for part in missing:
             own = _translate_part(args, columns, chain, pair_filter, part)
             counts.update(own)
             bar.update(own["read"])
@@ -114,14 +112,15 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _chain(args: argparse.Namespace) -> Chain:
-    languages = [code for code in (args.source, args.via, args.target) if code]
+    pairs = pairwise(code for code in (args.source, args.via, args.target) if code)
     if args.model:
-        from modenc.translation.neural import model_chain
+        from modenc.translation.neural import Model, NeuralStep
 
-        return model_chain(args.model, languages)
-    from modenc.translation.apertium import apertium_chain
+        model = Model(args.model)
+        return Chain("transformers", tuple(NeuralStep(model, *pair) for pair in pairs))
+    from modenc.translation.apertium import Apertium
 
-    return apertium_chain(languages, args.data_dir)
+    return Chain("apertium", tuple(Apertium(*pair, args.data_dir) for pair in pairs))
 
 
 def _settings(args: argparse.Namespace, chain: Chain) -> dict[str, Any]:

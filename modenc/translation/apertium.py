@@ -6,13 +6,12 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 
 from modenc.errors import DataError, MissingExtraError
 from modenc.languages import find_code, normalize_code
 from modenc.texts import normalize
-from modenc.translation import Chain, Translation
+from modenc.translation import Translation
 
 _MOST_SHOWN = 500
 # A blank line ends a sentence for Apertium, so that no word moves into the next text.
@@ -72,16 +71,6 @@ class Apertium:
         return subprocess.run(
             self._command, input=given, capture_output=True, encoding="utf-8", errors="replace", check=False
         )
-
-
-def apertium_chain(languages: Sequence[str], folder: Path | None = None) -> Chain:
-    """Make a chain of Apertium's modes between the languages, two or more.
-
-    Raises:
-        MissingExtraError: Apertium is not installed.
-        DataError: there is no such mode.
-    """
-    return Chain("apertium", tuple(Apertium(*pair, folder) for pair in pairwise(languages)))
 
 
 def _mode(source: str, target: str, command: Sequence[str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from modenc.base_model.trust import check_config, has_safetensors, model_errors,
 from modenc.cache import COMMIT
 from modenc.errors import LanguageError, require_extra
 from modenc.languages import find_code, normalize_code, script_of_code
-from modenc.translation import Chain, Translation
+from modenc.translation import Translation
 
 _MOST_TOKENS = 512
 """Longest text in tokens: no family was trained on longer ones."""
@@ -151,15 +150,3 @@ def _choose(code: str, tags: dict[str, str], model: str) -> str:
         raise LanguageError(f"{model}: expected a language that it has, found {code!r}; it has {shown}")
     script = Language.get(code.replace("_", "-")).maximize().script
     return min(found, key=lambda tag: (script_of_code(tag) not in (None, script), tag))
-
-
-def model_chain(name: str, languages: Sequence[str]) -> Chain:
-    """Make a chain of a neural model between the languages, two or more.
-
-    Raises:
-        MissingExtraError: a package of the extra is not installed.
-        BaseModelError: there is no such model.
-        LanguageError: the model lacks a language.
-    """
-    model = Model(name)
-    return Chain("transformers", tuple(NeuralStep(model, *pair) for pair in pairwise(languages)))

@@ -7,7 +7,7 @@ import pytest
 
 from modenc.errors import DataError, MissingExtraError
 from modenc.translation import Chain, Translation
-from modenc.translation.apertium import Apertium, apertium_chain
+from modenc.translation.apertium import Apertium
 
 REAL = pytest.mark.skipif(
     shutil.which("apertium") is None or b"eng-spa" not in subprocess.check_output(["apertium", "-l"]),
@@ -69,7 +69,7 @@ def test_no_apertium_says_what_to_install(monkeypatch, tmp_path):
 
 
 def test_a_chain_takes_the_worst_share_and_stops_at_a_failure(fake_apertium):
-    chain = apertium_chain(["eng", "tr", "az"])
+    chain = Chain("apertium", (Apertium("eng", "tr"), Apertium("tr", "az")))
     assert str(chain) == "apertium (eng-tur, tur-aze)"
     found = chain.translate(["blorf a", "crash", "fine", "blorf a"])
     assert texts_of(found) == ["blorf A", "", "FINE", "blorf A"]

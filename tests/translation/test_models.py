@@ -1,6 +1,7 @@
 """Neural engines on tiny random models of each family, and how these are given their languages."""
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -10,8 +11,8 @@ import tiny_models
 import tiny_translators
 
 from modenc.errors import BaseModelError, LanguageError
-from modenc.translation import Translation
-from modenc.translation.neural import Model, language_tags, model_chain
+from modenc.translation import Chain, Translation
+from modenc.translation.neural import Model, NeuralStep, language_tags
 
 TEXTS = [*tiny_models.sentences("en")[:3], "The new book"]
 FAMILIES = ("nllb", "m2m100", "marian")
@@ -24,12 +25,17 @@ def models(tmp_path_factory):
     return {name: str(getattr(tiny_translators, f"save_tiny_{name}")(folder / name)) for name in FAMILIES}
 
 
+def _chain(name, *languages):
+    model = Model(name)
+    return Chain("transformers", tuple(NeuralStep(model, *pair) for pair in pairwise(languages)))
+
+
 @pytest.mark.parametrize(
     ("family", "tags"),
     [("nllb", ("eng_Latn", "kaz_Cyrl")), ("m2m100", ("en", "__kk__")), ("marian", None)],
 )
 def test_each_family_translates_by_its_tags(models, family, tags):
-    chain = model_chain(models[family], ["eng", "kk"])
+    chain = _chain(models[family], "eng", "kk")
     assert chain.steps[0].tags == tags
     assert str(chain) == f"transformers ({family})"
     found = chain.translate(TEXTS)
@@ -37,12 +43,12 @@ def test_each_family_translates_by_its_tags(models, family, tags):
     # The same alone as among others.
     assert [chain.translate([text])[0] for text in TEXTS] == found
     if tags:
-        other = model_chain(models[family], ["en", "az"])
+        other = _chain(models[family], "en", "az")
         assert [result.text for result in other.translate(TEXTS)] != [result.text for result in found]
 
 
 def test_the_target_is_the_first_token_and_the_source_before_the_text(models):
-    step = model_chain(models["nllb"], ["en", "kk"]).steps[0]
+    step = _chain(models["nllb"], "en", "kk").steps[0]
     tokenizer, seen = step.model.tokenizer, []
     generate = step.model.model.generate
     step.model.model.generate = lambda **options: seen.append(options) or generate(**options)
@@ -53,14 +59,14 @@ def test_the_target_is_the_first_token_and_the_source_before_the_text(models):
 
 
 def test_a_text_that_is_too_long_is_no_translation(models):
-    chain = model_chain(models["nllb"], ["en", "kk"])
+    chain = _chain(models["nllb"], "en", "kk")
     short, long = chain.translate(["the book", "the new book " * 50])
     assert not short.failed
     assert long == Translation("", failed=True)
 
 
 def test_a_chain_has_a_step_between_its_languages(models):
-    chain = model_chain(models["nllb"], ["en", "tr", "az"])
+    chain = _chain(models["nllb"], "en", "tr", "az")
     assert [step.tags for step in chain.steps] == [("eng_Latn", "tur_Latn"), ("tur_Latn", "azj_Latn")]
     assert chain.steps[0].model is chain.steps[1].model
     assert len(chain.translate(TEXTS)) == len(TEXTS)
