@@ -16,12 +16,8 @@ def unit(vectors: npt.ArrayLike) -> Vectors:
     return scaled
 
 
-def accuracy_at_1(queries: Vectors, targets: Vectors) -> float:
-    """Return the percentage of rows i of ``queries`` [n, d] whose nearest of ``targets`` [n, d] is row i."""
-    nearest = (unit(queries) @ unit(targets).T).argmax(axis=1)
-    return float((nearest == np.arange(len(queries))).mean() * 100)
-
-
 def mean_accuracy_at_1(left: Vectors, right: Vectors) -> float:
-    """Average :func:`accuracy_at_1` of both directions."""
-    return (accuracy_at_1(left, right) + accuracy_at_1(right, left)) / 2
+    """Return the percentage of rows i [n, d] whose nearest of the other side is row i, of both directions."""
+    sides, own = (unit(left), unit(right)), np.arange(len(left))
+    hits = [(queries @ targets.T).argmax(axis=1) == own for queries, targets in (sides, sides[::-1])]
+    return float(hits[0].mean() * 100 + hits[1].mean() * 100) / 2
