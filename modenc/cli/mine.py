@@ -10,7 +10,6 @@ from modenc.cli.arguments import (
     add_hub,
     add_option,
     add_shared,
-    bounded,
     open_encoder,
     positive,
     write,
@@ -33,9 +32,8 @@ def add_commands(commands: Any) -> None:
     text = "column of TSV, CSV, JSONL and Parquet; once, or once for each --input (default: text)"
     add_shared(parser, "--column", help=text, default=None, **_EACH)
     add_shared(parser, "--output", help="a .tsv file; its columns are the two codes and score")
-    score = bounded(float, -(10**9), 10**9)
     text = "smallest score of a pair, such as 1.05; 0: all pairs"
-    add_option(parser, "--threshold", "X", text, type=score, required=True)
+    add_option(parser, "--threshold", "X", text, type=float, required=True)
     add_option(
         parser, "--neighbors", "K", "neighbors that margins are computed from", type=positive, default=4
     )

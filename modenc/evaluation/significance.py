@@ -39,16 +39,16 @@ METRICS: dict[str, Callable[[Items], float]] = {
 """Metric with an interval → its value of a test set's items [n, k]."""
 
 
-def resample_metric(metric: str, items: Items, seed: int, samples: int = SAMPLES) -> Floats:
+def resample_metric(metric: str, items: Items, seed: int) -> Floats:
     """Compute a metric's values [samples] on resampled ``items`` [n, k] (Efron, 1979).
 
-    Equal ``seed``, ``samples`` and numbers of items resample the same rows. So values of two systems on the
+    Equal ``seed`` and numbers of items resample the same rows. So values of two systems on the
     same items can be subtracted, and values of several metrics of the same items averaged.
     """
     rng = np.random.default_rng(seed)
     size = len(items)
     value = METRICS[metric]
-    return np.array([value(items[rng.integers(size, size=size)]) for _ in range(samples)])
+    return np.array([value(items[rng.integers(size, size=size)]) for _ in range(SAMPLES)])
 
 
 def percentile_interval(values: Floats, level: float = 0.95) -> tuple[float, float]:

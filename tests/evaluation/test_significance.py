@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from modenc.evaluation import significance
 from modenc.evaluation.significance import p_value, percentile_interval, resample_metric
 
 
@@ -10,9 +11,10 @@ def _p(first, other):
     return p_value(resample_metric("accuracy", first, 1) - resample_metric("accuracy", other, 1))
 
 
-def test_the_interval_of_a_mean_is_the_textbooks():
+def test_the_interval_of_a_mean_is_the_textbooks(monkeypatch):
+    monkeypatch.setattr(significance, "SAMPLES", 4000)
     items = np.random.default_rng(2).normal(0.1, 0.02, size=(400, 1))
-    low, high = percentile_interval(resample_metric("accuracy", items, 1, samples=4000))
+    low, high = percentile_interval(resample_metric("accuracy", items, 1))
     half = 100 * 1.96 * items.std(ddof=1) / 20
     assert low == pytest.approx(100 * items.mean() - half, abs=0.03)
     assert high == pytest.approx(100 * items.mean() + half, abs=0.03)
