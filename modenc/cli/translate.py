@@ -27,8 +27,7 @@ from modenc.errors import DataError, OptionError
 from modenc.languages import normalize_code
 from modenc.storage import disk_errors, sync, whole_file
 from modenc.texts import normalize
-from modenc.translation import Chain
-from modenc.translation.pair_filter import REASONS, PairFilter, first_reason
+from modenc.translation import REASONS, Chain, PairFilter
 
 logger = logging.getLogger(__name__)
 
@@ -184,7 +183,7 @@ def _translate(
     path: Path,
     batch: Sequence[Row],
 ) -> Iterator[tuple[dict[str, str], str]]:
-    """Yield for each row the output row, and the reason to drop it or ""."""
+    """Yield for each row the output row, and the reason to drop its first bad translation or ""."""
     texts = [row[column] for row in batch for column in columns]
     results = chain.translate(texts)
     reasons = pair_filter.check(texts, results)
@@ -195,7 +194,7 @@ def _translate(
             output = {normalize_code(args.source): row["text"], normalize_code(args.target): translations[0]}
         else:
             output = row | dict(zip(columns, translations, strict=True))
-        yield output, first_reason(reasons[own])
+        yield output, next(filter(None, reasons[own]), "")
 
 
 def _line(values: Sequence[str]) -> str:

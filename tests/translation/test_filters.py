@@ -1,7 +1,6 @@
 import pytest
 
-from modenc.translation import Translation
-from modenc.translation.pair_filter import PairFilter, first_reason
+from modenc.translation import PairFilter, Translation
 
 EN = "The teacher reads a new book in the library every morning."
 KK = "Мұғалім күн сайын таңертең кітапханада жаңа кітапты оқиды."
@@ -39,8 +38,3 @@ def test_settings_can_let_pass():
     pair_filter = PairFilter("en", "kk", max_unknown=1, check_language=False)
     results = [Translation(KK, unknown=1), Translation("Учитель читает книгу.")]
     assert pair_filter.check([EN, EN], results) == ["", ""]
-
-
-def test_the_first_reason_of_a_row_counts():
-    assert first_reason(["", ""]) == ""
-    assert first_reason(["copy", "", "failed", "length"]) == "failed"
