@@ -210,35 +210,23 @@ class _Run:
 
     def search(self, name: str, tasks: list[Task]) -> None:
         rows: dict[str, list[SearchRow]] = defaultdict(list)
-        for _, lang, own in self.sets(tasks):
-            rows[lang] += [SearchRow(*(row[role] for role in TASK_COLUMNS["search"])) for row in own]
-        sets = {lang: make_search_set(own) for lang, own in rows.items()}
+        for _, lang, read in self.sets(tasks):
+            rows[lang] += [SearchRow(*(row[role] for role in TASK_COLUMNS["search"])) for row in read]
+        sets = {lang: make_search_set(read) for lang, read in rows.items()}
         encoded = {
             lang: (self.encode(one.queries, lang), self.encode(one.passages, lang))
             for lang, one in sets.items()
         }
-        for lang, one in sets.items():
-            self.record_search(name, (lang,), *encoded[lang], one.answers)
-        for left, right in permutations(sets, 2):
-            answers = sets[left].answers_in(sets[right])
-            self.record_search(name, (left, right), encoded[left][0], encoded[right][1], answers)
+        for left, right in [*zip(sets, sets, strict=True), *permutations(sets, 2)]:
+            own = sets[left].answers if left == right else sets[left].answers_in(sets[right])
+            if answered := [row for row, answers in enumerate(own) if answers]:
+                queries, passages = encoded[left][0][answered], encoded[right][1]
+                scores = search_metrics(queries, passages, [own[row] for row in answered])
+                for metric, items in scores.items():
+                    self.record(name, metric, (left,) if left == right else (left, right), items)
         if len(sets) > 1:
             for metric, items in pool_metrics([*sets.values()], [*encoded.values()]).items():
                 self.record(name, metric, tuple(sets), items)
-
-    def record_search(
-        self,
-        task: str,
-        languages: tuple[str, ...],
-        queries: Vectors,
-        passages: Vectors,
-        answers: list[set[int]],
-    ) -> None:
-        """Record the metrics of the queries that have an answer."""
-        if rows := [row for row, own in enumerate(answers) if own]:
-            scores = search_metrics(queries[rows], passages, [answers[row] for row in rows])
-            for metric, items in scores.items():
-                self.record(task, metric, languages, items)
 
     def classification(self, name: str, tasks: list[Task]) -> None:
         classifiers = {}
