@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Regex, Tokenizer, normalizers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import resolve_base
@@ -14,7 +16,6 @@ from modenc.composition.modules import to_modules
 from modenc.composition.st_module import load_body, most_positions
 from modenc.errors import OptionError, require_extra
 from modenc.exporting.graphs import write_onnx, write_openvino
-from modenc.exporting.normalizer import with_normalization
 from modenc.exporting.widening import widen
 from modenc.hub.card import Card
 from modenc.hub.files import json_text
@@ -24,8 +25,12 @@ from modenc.hub.remote import open_hub
 from modenc.hub.store import Hub
 from modenc.languages import normalize_code
 from modenc.storage import disk_errors, whole_folder
+from modenc.texts import INVISIBLE, JOINERS, PILED_MARKS, STRETCHES, normalize_prompt
 
 FORMATS = ("sentence-transformers", "onnx", "openvino")
+
+# What is removed from the ends of texts.
+_ENDS = "[ \u200b-\u200d]+"
 
 
 def export(
@@ -95,8 +100,7 @@ def export(
             aligned=bool(align and modules.parallel_adapters),
             max_length=max_length,
         )
-        own_tokenizer = with_normalization(tokenizer, opened.info.prompt)
-        _write_settings(folder, own_tokenizer, opened.info, max_length, page)
+        _write_settings(folder, tokenizer, opened.info, max_length, page)
     return output
 
 
@@ -126,6 +130,43 @@ def _write_model(model: PreTrainedModel, folder: Path) -> None:
     model.save_pretrained(folder, state_dict=model.state_dict() | pooler)
 
 
+def with_normalization(tokenizer: PreTrainedTokenizerFast, prompt: str) -> PreTrainedTokenizerFast:
+    """Make a tokenizer that does to a text what encoding does, and then what ``tokenizer`` does.
+
+    Args:
+        tokenizer: not changed.
+        prompt: the prompt before texts; it is kept where a text is empty or begins with blanks.
+    """
+    backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    own = [backend.normalizer] if backend.normalizer else []
+    backend.normalizer = normalizers.Sequence([*normalization(prompt), *own])
+    # A class of a model's own may build its normalizer anew when it is loaded.
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        model_max_length=tokenizer.model_max_length,
+        model_input_names=tokenizer.model_input_names,
+        **tokenizer.special_tokens_map,
+    )
+
+
+def normalization(prompt: str) -> list[normalizers.Normalizer]:
+    """Return the steps of :func:`modenc.texts.normalize`, for a text with its prompt."""
+    prefix = normalize_prompt(prompt)
+    compose = [normalizers.Replace(Regex(PILED_MARKS), ""), normalizers.NFC()]
+    return [
+        # Blanks as in str.split, and Braille's.
+        normalizers.Replace(Regex("[\\s\x1c-\x1f\u2800]+"), " "),
+        normalizers.Replace(Regex(INVISIBLE), ""),
+        *compose,
+        normalizers.Replace(Regex(JOINERS), ""),
+        normalizers.Replace(Regex(STRETCHES), ""),
+        *compose,
+        normalizers.Replace(Regex(rf"\A{_ENDS}|{_ENDS}\z"), ""),
+        normalizers.Replace(Regex(" +"), " "),
+        normalizers.Replace(Regex(rf"\A{re.escape(prefix.rstrip())}(?:{_ENDS}|\z)"), prefix),
+    ]
+
+
 def _page(card: Card, info: HubInfo, **exported: Any) -> str:
     """Write the text of the README; ``exported`` describes the model."""
     page = base_page(info.base_id)
@@ -140,7 +181,7 @@ def _write_settings(
     folder: Path, tokenizer: PreTrainedTokenizerFast, info: HubInfo, max_length: int, page: str
 ) -> None:
     """Write the tokenizer, sentence-transformers' configuration for all of its versions, and the README."""
-    tokenizer.save_pretrained(folder)
+    with_normalization(tokenizer, info.prompt).save_pretrained(folder)
     kinds = (("Transformer", ""), ("Pooling", POOLING_FOLDER))
     modules = [
         {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}

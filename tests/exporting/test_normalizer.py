@@ -8,7 +8,7 @@ from tokenizers import normalizers
 from transformers import AutoTokenizer
 
 from modenc.base_model import resolve_base
-from modenc.exporting.normalizer import normalization, with_normalization
+from modenc.exporting.export import normalization, with_normalization
 from modenc.texts import normalize
 
 PROMPTS = ["query: ", "", "passage:", "文を表す：", "Instruct: a.b (c)?\nQuery:\u00a0"]
