@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from typing import Literal
 
 from langcodes import Language, tag_distance
 
@@ -21,7 +19,6 @@ from modenc.ranges import NonNegativeInt, PositiveInt, Share
 from modenc.texts import normalize
 
 _BATCH = 1024
-_SAMPLE = 1000
 
 # Of 14,000 lines with 20 letters or more, in ten languages, the identifier gets 57 wrong; of the lines with
 # this confidence, 2.
@@ -34,10 +31,6 @@ _MIN_LONG_LINES = 20
 # CLDR's distance: Bokmål to Nynorsk 20, Malay to Indonesian 14, Croatian to Serbian 8, written in
 # the same script; Azerbaijani to Turkish and Kazakh to Russian are above 30.
 _SAME_LANGUAGE = 25
-
-
-Verdict = Literal["", "wrong_script", "wrong_language"]
-"""Reason to drop a line; empty for a line to keep."""
 
 
 @dataclass(frozen=True)
@@ -71,80 +64,61 @@ class LanguageCheck:
         filters: settings of the checks.
     """
 
-    def __init__(
-        self,
-        lang: str,
-        pivot: str | None = None,
-        filters: Filters = DEFAULT_FILTERS,
-    ) -> None:
+    def __init__(self, lang: str, pivot: str | None = None, filters: Filters = DEFAULT_FILTERS) -> None:
         self._scripts = expected_scripts(lang) if filters.check_script else frozenset()
         self.lang = lang = normalize_code(lang)
-        self.min_share = filters.min_language_share
+        self._min_share = filters.min_language_share
         identifier = get_identifier() if filters.check_language else None
         # An identifier that does not know the language identifies each line as another.
         knows_lang = identifier is not None and lang in identifier.languages_known
         self._pivot = None if knows_lang else pivot
         self._identifier = identifier if knows_lang or pivot is not None else None
+        self._long_lines = 0
+        self._others: Counter[str] = Counter()
+        self._examples: dict[str, str] = {}
 
-    def verdicts(self, texts: Sequence[str]) -> list[Verdict]:
-        """Check each text; with too few letters, or at low confidence, its language counts as right."""
-        verdicts: list[Verdict] = ["" if self._script_fits(text) else "wrong_script" for text in texts]
-        if self._identifier is None:
-            return verdicts
-        long = [i for i, text in enumerate(texts) if not verdicts[i] and _is_long(text)]
-        for i, found in zip(long, self._identifier.identify([texts[i] for i in long]), strict=True):
-            if found.confidence >= MIN_CONFIDENCE and self._is_other(found.code):
-                verdicts[i] = "wrong_language"
+    def verdicts(self, texts: Sequence[str]) -> list[str]:
+        """Return the reason to drop each text, ``wrong_script`` or ``wrong_language``; empty to keep it.
+
+        With too few letters, or at low confidence, its language counts as right.
+        """
+        verdicts, others = [""] * len(texts), dict[int, str]()
+        for i, text in enumerate(texts):
+            if self._scripts and (script := language_evidence(text).script) not in self._scripts:
+                verdicts[i], others[i] = "wrong_script", f"script {script}"
+        long = [i for i, text in enumerate(texts) if count_letters(text) >= MIN_LETTERS]
+        identified = self._identifier.identify([texts[i] for i in long]) if self._identifier else ()
+        for i, found in zip(long, identified, strict=False):
+            fits = found.code != self._pivot if self._pivot else is_same_language(self.lang, found.code)
+            if not fits:
+                others[i] = f"{found.code} ({language_name(found.code)})"
+                if found.confidence >= MIN_CONFIDENCE and not verdicts[i]:
+                    verdicts[i] = "wrong_language"
+        self._long_lines += len(long)
+        for i in long:
+            if i in others:
+                self._others[others[i]] += 1
+                self._examples.setdefault(others[i], texts[i])
         return verdicts
 
-    def check_language_share(self, sample: Sequence[str]) -> None:
-        """Check that a large enough share of a corpus is in the language.
-
-        Args:
-            sample: normalized lines, before any were dropped for their script or language.
+    def check_language_share(self) -> None:
+        """Check that a large enough share of the lines so far is in the language.
 
         Raises:
             DataError: the share is below ``min_language_share``; the message states both.
         """
-        long = [text for text in sample if _is_long(text)]
-        if len(long) < _MIN_LONG_LINES:
+        lines = self._long_lines
+        share = (lines - self._others.total()) / max(lines, 1)
+        if lines < _MIN_LONG_LINES or share >= self._min_share:
             return
-        labels = self._wrong_language_labels(long)
-        share = sum(label is None for label in labels) / len(long)
-        if share >= self.min_share:
-            return
-        label, count = Counter(filter(None, labels)).most_common(1)[0]
-        example = long[labels.index(label)]
+        label, count = self._others.most_common(1)[0]
         raise DataError(
-            f"{self.lang}: {count / len(long):.0%} of {len(long):,} sampled lines look like {label}, e.g. "
-            f"{example[:80]!r}; expected at least {self.min_share:.0%} "
+            f"{self.lang}: {count / lines:.0%} of {lines:,} lines look like {label}, e.g. "
+            f"{self._examples[label][:80]!r}; expected at least {self._min_share:.0%} "
             f"{language_name(self.lang)}, found {share:.0%}. Check the sources and their columns; if the "
             "texts are right, lower data.min_language_share or set data.check_language = false "
             "(or data.check_script)"
         )
-
-    def _wrong_language_labels(self, texts: Sequence[str]) -> list[str | None]:
-        """Name the script or language of each text that is in an unexpected one; None for the others."""
-        labels = [
-            None if self._script_fits(text) else f"script {language_evidence(text).script}" for text in texts
-        ]
-        if self._identifier is None:
-            return labels
-        for i, found in enumerate(self._identifier.identify(texts)):
-            if self._is_other(found.code):
-                labels[i] = f"{found.code} ({language_name(found.code)})"
-        return labels
-
-    def _is_other(self, code: str) -> bool:
-        """Say whether a line identified as ``code`` is not in the language."""
-        return code == self._pivot if self._pivot is not None else not is_same_language(self.lang, code)
-
-    def _script_fits(self, text: str) -> bool:
-        return not self._scripts or language_evidence(text).script in self._scripts
-
-
-def _is_long(text: str) -> bool:
-    return count_letters(text) >= MIN_LETTERS
 
 
 @cache
@@ -159,23 +133,12 @@ def is_same_language(lang: str, code: str) -> bool:
     return {lang, code} <= {"bs", "hr", "sr"}
 
 
-_REASONS = (
-    "empty",
-    "too_short",
-    "too_long",
-    "identical",
-    "duplicate",
-    "in_evaluation_data",
-    "wrong_script",
-    "wrong_language",
-)
-
-
 def summary(counts: Counter[str]) -> str:
     """Summarize the counts of a filter: ``read 1,000, kept 940 (40 too short, 20 duplicate)``."""
-    dropped = [f"{counts[reason]:,} {reason.replace('_', ' ')}" for reason in _REASONS if counts[reason]]
+    reasons = [(reason, count) for reason, count in counts.most_common() if reason != "kept"]
+    dropped = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in reasons)
     text = f"read {counts.total():,}, kept {counts['kept']:,}"
-    return f"{text} ({', '.join(dropped)})" if dropped else text
+    return f"{text} ({dropped})" if dropped else text
 
 
 @dataclass(frozen=True)
@@ -199,33 +162,20 @@ class TextFilter:
     ``not_in``, a set of :func:`~modenc.data.text.sentence_key`, are dropped.
     """
 
-    def __init__(
-        self,
-        filters: Filters,
-        lang: str,
-        not_in: Set[str] = frozenset(),
-    ) -> None:
+    def __init__(self, filters: Filters, lang: str, not_in: Set[str] = frozenset()) -> None:
         self._filters = filters
         self._not_in = not_in
-        self._check = LanguageCheck(lang, filters=filters)
+        self.check = LanguageCheck(lang, filters=filters)
+        """Check of the rows so far."""
         self.counts: Counter[str] = Counter()
         """Number of rows ``kept``, and of dropped rows by reason."""
         self._seen: set[int] = set()
-        self._sample: list[tuple[int, str]] = []
-
-    def check_language_share(self) -> None:
-        """Check that enough of the rows so far are in the language.
-
-        Raises:
-            DataError: see ``LanguageCheck.check_language_share``; it gets an even sample of 1,000 lines.
-        """
-        self._check.check_language_share([text for _, text in sorted(self._sample, reverse=True)])
 
     def select(self, rows: Iterable[Row], shape: RowShape) -> Iterator[Row]:
         """Yield the rows that pass the filters, normalized, in their order."""
         remaining = self._well_formed(rows, shape)
         while batch := list(islice(remaining, _BATCH)):
-            verdicts = self._check.verdicts([row[role] for row in batch for role in shape.in_language])
+            verdicts = self.check.verdicts([row[role] for row in batch for role in shape.in_language])
             width = len(shape.in_language)
             for i, row in enumerate(batch):
                 reason = next(filter(None, verdicts[i * width : (i + 1) * width]), None)
@@ -240,10 +190,8 @@ class TextFilter:
             reason = self._drop_reason([row[role] for role in shape.required], keys)
             if reason is not None:
                 self.counts[reason] += 1
-                continue
-            for role in shape.in_language:
-                self._remember(row[role])
-            yield row
+            else:
+                yield row
 
     def _normalized(self, row: Row, shape: RowShape) -> Row:
         roles = shape.required if shape.optional is None else (*shape.required, shape.optional)
@@ -255,7 +203,7 @@ class TextFilter:
         return normal if shape.score is None else normal | {shape.score: row[shape.score]}
 
     def _key(self, text: str, role: str, shape: RowShape) -> str:
-        return sentence_key(text, self._check.lang if role in shape.in_language else None)
+        return sentence_key(text, self.check.lang if role in shape.in_language else None)
 
     def _drop_reason(self, texts: Sequence[str], keys: Sequence[str]) -> str | None:
         if not all(any(map(str.isalpha, text)) for text in texts):
@@ -263,7 +211,7 @@ class TextFilter:
         for text in texts:
             if reason := self._length_reason(text):
                 return reason
-        if len(keys) > 1 and len(set(keys)) < len(keys):
+        if len(set(keys)) < len(keys):
             return "identical"
         if not self._not_in.isdisjoint(keys):
             return "in_evaluation_data"
@@ -279,11 +227,3 @@ class TextFilter:
         if len(text) < self._filters.min_chars:
             return "too_short"
         return "too_long" if len(text) > self._filters.max_chars else None
-
-    def _remember(self, text: str) -> None:
-        """Keep the lines with the smallest hashes: an even sample, whatever the order of sources."""
-        entry = (-stable_hash(text), text)
-        if len(self._sample) < _SAMPLE:
-            heapq.heappush(self._sample, entry)
-        elif entry > self._sample[0]:
-            heapq.heapreplace(self._sample, entry)

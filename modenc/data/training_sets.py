@@ -112,7 +112,7 @@ def load(
         name = _name(resolved, {record.source for record in records})
         found += usable * source.repeat
         records.append(SourceRecord(kind.name, name, source.license, len(usable), resolved.translator))
-    row_filter.check_language_share()
+    row_filter.check.check_language_share()
     if sources:
         count, counted = row_filter.counts["kept"], summary(row_filter.counts)
         if count < kind.min_rows:

@@ -187,9 +187,10 @@ def _check_languages(
     """Warn if the first rows are in another language or script."""
     if find_code(lang) is None:
         return  # an issue of the recipe's languages
-    texts = [normalize(row[role]) for row in sample for role in roles if row.get(role)]
+    check = LanguageCheck(lang, filters=plan.data)
+    check.verdicts([normalize(row[role]) for row in sample for role in roles if row.get(role)])
     try:
-        LanguageCheck(lang, filters=plan.data).check_language_share(texts)
+        check.check_language_share()
     except DataError as error:
         yield Issue(path, f"{describe_source(source)}: {error}", level="warning")
 
