@@ -12,7 +12,7 @@ import tomli_w
 
 from modenc.errors import RecipeError, closest_match
 from modenc.languages import find_code
-from modenc.recipe.issues import Issue, shortened
+from modenc.recipe.issues import Issue
 
 DEFAULTS_FILE = "_defaults.toml"
 
@@ -73,9 +73,8 @@ def read_tables(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
     for folder in (path.parent, recipes_folder()):
         if isinstance(included, str) and os.path.isfile(folder / included):
             return merge(read_tables(folder / included, (*above, path.resolve())), tables)
-    found = shortened(repr(included), 200)
     raise RecipeError(
-        f"{path}: include: expected the name of a file beside it or of a shipped recipe, found {found}"
+        f"{path}: include: expected the name of a file beside it or of a shipped recipe, found {included!r}"
     )
 
 

@@ -12,8 +12,6 @@ Place = tuple[str | int, ...]
 """Place of a value: keys and list positions, as in ``("data", "text", 0, "path")``."""
 Level = Literal["error", "warning"]
 
-_MOST_PRINTED = 100
-
 
 @dataclass(frozen=True)
 class Issue:
@@ -34,20 +32,13 @@ LocatedIssue = tuple[str | None, Issue]
 
 
 class RecipeIssues(RecipeError):
-    """Errors of a recipe: a line for each in ``issues``; the message has the first hundred.
-
-    ``warnings`` has a line for each probable error; they are not in the message.
-    """
+    """Errors of a recipe, with a line for each in ``issues``; the message has no ``warnings``."""
 
     def __init__(self, recipe: str, issues: Sequence[str], warnings: Sequence[str] = ()) -> None:
         self.issues = tuple(issues)
         self.warnings = tuple(warnings)
-        lines = [
-            f"recipe {shortened(recipe, 200)!r} has {len(issues)} issue{'s' if len(issues) > 1 else ''}:"
-        ]
-        lines += [f"  {line}" for line in issues[:_MOST_PRINTED]]
-        more = len(issues) - _MOST_PRINTED
-        super().__init__("\n".join([*lines, f"  and {more} more; fix these first"] if more > 0 else lines))
+        title = f"recipe {recipe!r} has {len(issues)} issue{'s' if len(issues) > 1 else ''}:"
+        super().__init__("\n  ".join([title, *issues]))
 
 
 def add_issues(found: list[LocatedIssue], new: Iterable[LocatedIssue]) -> None:
@@ -102,7 +93,7 @@ def issue_lines(
     for lang, issue in found:
         if issue.level == level:
             place = issue.path if lang is None else tables[lang].written_at(issue.path)
-            sharing = shared.setdefault((dotted(place), shortened(issue.message, 3000)), {})
+            sharing = shared.setdefault((dotted(place), issue.message), {})
             sharing.update({} if lang is None else {lang: None})
     lines = []
     for (place_name, message), languages in shared.items():
@@ -115,13 +106,8 @@ def issue_lines(
 
 def dotted(path: Place) -> str:
     """Write ``("data", "text", 0)`` as ``data.text[0]``."""
-    keys = (f"[{key}]" if isinstance(key, int) else f".{shortened(key, 200)}" for key in path)
+    keys = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
     return "".join(keys).removeprefix(".")
-
-
-def shortened(text: str, most: int) -> str:
-    """Cut ``text`` after ``most`` characters, with ``…``."""
-    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def unknown_keys(
