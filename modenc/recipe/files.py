@@ -1,4 +1,4 @@
-"""Recipe files: find them, merge them with includes and overrides, and write tables as TOML."""
+"""Recipe files: find them, and merge them with includes and overrides."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import tomli_w
 
 from modenc.errors import RecipeError, closest_match
 from modenc.languages import find_code
@@ -86,7 +84,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise RecipeError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path}: expected UTF-8 text, found byte {error.start} that is not") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise RecipeError(f"{path}: expected TOML, found a syntax error: {error}") from error
 
 
@@ -140,7 +138,7 @@ def parse_value(raw: str) -> Any:
     """Parse a TOML value; anything else (a bare word, a path) is text."""
     try:
         parsed = tomllib.loads(f"value = {raw}")
-    except (ValueError, RecursionError):
+    except ValueError:
         return raw.strip()
     return parsed["value"] if len(parsed) == 1 else raw
 
@@ -154,9 +152,3 @@ def _without(own: Any, upper: dict[str, Any]) -> Any:
         for key, value in own.items()
         if key not in upper or (isinstance(value, dict) and isinstance(upper[key], dict))
     }
-
-
-def to_toml(tables: dict[str, Any], order: Sequence[str] = ()) -> str:
-    """Write tables as ``tomllib`` returns them as TOML; the keys in ``order`` come first."""
-    keys = [key for key in order if key in tables] + [key for key in tables if key not in order]
-    return tomli_w.dumps({key: tables[key] for key in keys})

@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from modenc.data.kinds import KINDS
 from modenc.errors import LanguageError, RecipeError
 from modenc.languages import find_code, listed_codes, normalize_code
@@ -23,7 +25,6 @@ from modenc.recipe.files import (
     normalize_languages,
     read_tables,
     recipes_folder,
-    to_toml,
 )
 from modenc.recipe.inspection import inspect_data, missing_base, missing_files, missing_modules
 from modenc.recipe.issues import (
@@ -108,27 +109,41 @@ def load_recipe(
         >>> recipe = load_recipe("my_recipe.toml", ["run.seed=14"])
         >>> languages = list(recipe.plans)
     """
-    try:
-        file = find_recipe(path)
-        issues: list[Issue] = []
-        tables, spelled = _tables(file, [overrides] if isinstance(overrides, str) else overrides, issues)
-        header = _header(tables, file.stem, issues)
-        own = _language_tables(tables, header.pivot, spelled, issues)
-        found: list[LocatedIssue] = [(None, issue) for issue in issues]
+    file = find_recipe(path)
+    issues: list[Issue] = []
+    overrides = [overrides] if isinstance(overrides, str) else overrides
+    tables = merge(_defaults(), read_tables(file))
+    written = tables.get("languages")
+    spelled = {find_code(code) or code: code for code in written} if isinstance(written, dict) else {}
+    tables = apply_overrides(normalize_languages(tables, issues), overrides, issues)
+    header = _header(tables, file.stem, issues)
+    own = _language_tables(tables, header.pivot, spelled, issues)
+    found: list[LocatedIssue] = [(None, issue) for issue in issues]
 
-        plans = _plans(tables, own, header, found)
-        add_issues(found, ((lang, issue) for lang, plan in plans.items() for issue in check_plan(plan)))
-        add_issues(found, check_languages(plans, own, header.pivot))
-        given = listed_codes(plans if languages is None else languages)
-        chosen = [find_code(code) or code for code in given]
-        if check_files:
-            _check_files(found, plans, chosen, header.hubs())
-        warnings = _without_errors(header.name, found, own)
-        recipe = _recipe(file, header, tables, plans)
-        checked = frozenset(chosen if check_files else ())
-        return replace(recipe, warnings=warnings, checked=checked, tables=own)
-    except RecursionError as error:
-        raise RecipeError(f"{path}: expected a recipe, found tables nested too deeply to be one") from error
+    plans = _plans(tables, own, header, found)
+    add_issues(found, ((lang, issue) for lang, plan in plans.items() for issue in check_plan(plan)))
+    add_issues(found, check_languages(plans, own, header.pivot))
+    given = listed_codes(plans if languages is None else languages)
+    chosen = [find_code(code) or code for code in given]
+    if check_files:
+        _check_files(found, plans, chosen, header.hubs())
+    warnings = _without_errors(header.name, found, own)
+
+    allowed = {lang: replace(plan, data=plan.data.allowed()) for lang, plan in plans.items()}
+    resolved = {**tables, "name": header.name, "pivot": header.pivot}
+    return Recipe(
+        name=header.name,
+        path=file,
+        pivot=header.pivot,
+        hub=header.hubs()[0],
+        plans=_training_order(allowed, header.pivot),
+        text=tomli_w.dumps({key: resolved[key] for key in TOP_LEVEL}),
+        start_from=header.hubs()[1] if header.hub.start_from else None,
+        left_out=tuple(sorted({line for plan in plans.values() for line in _left_out(plan)})),
+        warnings=warnings,
+        checked=frozenset(chosen if check_files else ()),
+        tables=own,
+    )
 
 
 def check_recipe(recipe: Recipe, languages: Collection[str]) -> None:
@@ -155,7 +170,14 @@ def _check_files(
     inspected: Collection[str] = (),
 ) -> None:
     """Add issues of the ``chosen`` languages' files, and of what is in them if not ``inspected`` before."""
-    add_issues(found, _missing(plans, chosen, hubs))
+    missing: list[LocatedIssue] = []
+    for lang in chosen:
+        if lang in plans:
+            missing += ((lang, issue) for issue in missing_files(plans[lang]))
+            missing += ((lang, issue) for issue in missing_modules(plans[lang], plans, chosen, hubs))
+        else:
+            missing.append((None, Issue(("languages",), unknown_language(lang, plans))))
+    add_issues(found, missing)
     new = {lang: plans[lang] for lang in chosen if lang in plans and lang not in inspected}
     for model in {plan.base.model for plan in new.values()}:
         add_issues(found, ((None, issue) for issue in missing_base(model)))
@@ -182,37 +204,6 @@ def default_section(name: str) -> Any:
 @cache
 def _defaults() -> dict[str, Any]:
     return read_tables(recipes_folder() / DEFAULTS_FILE)
-
-
-def _tables(
-    file: Path, overrides: Sequence[str], issues: list[Issue]
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return a recipe's tables with defaults and overrides, and code → its spelling in the recipe."""
-    tables = merge(_defaults(), read_tables(file))
-    written = tables.get("languages")
-    spelled = {find_code(code) or code: code for code in written} if isinstance(written, dict) else {}
-    return apply_overrides(normalize_languages(tables, issues), overrides, issues), spelled
-
-
-def _recipe(
-    file: Path,
-    header: RecipeHeader,
-    tables: dict[str, Any],
-    plans: Mapping[str, LanguagePlan],
-) -> Recipe:
-    """Make a recipe of plans without errors, with data of allowed licenses alone."""
-    allowed = {lang: replace(plan, data=plan.data.allowed()) for lang, plan in plans.items()}
-    left_out = tuple(sorted({line for plan in plans.values() for line in _left_out(plan)}))
-    return Recipe(
-        name=header.name,
-        path=file,
-        pivot=header.pivot,
-        hub=header.hubs()[0],
-        plans=_training_order(allowed, header.pivot),
-        text=to_toml({**tables, "name": header.name, "pivot": header.pivot}, order=TOP_LEVEL),
-        start_from=header.hubs()[1] if header.hub.start_from else None,
-        left_out=left_out,
-    )
 
 
 def _header(tables: dict[str, Any], stem: str, issues: list[Issue]) -> RecipeHeader:
@@ -282,8 +273,7 @@ def _plans(
         run = replace(plan.run, work_dir=header.folder(str(plan.run.work_dir)))
         encoding = replace(plan.sentence_encoding, start=_start(plan, "sentence_encoding", issues))
         alignment = replace(plan.alignment, start=_start(plan, "alignment", issues))
-        sections = {"sentence_encoding": encoding, "alignment": alignment, "run": run}
-        plan = replace(plan, **sections)
+        plan = replace(plan, run=run, sentence_encoding=encoding, alignment=alignment)
         plans[lang] = _as_pivot(plan, own_table, issues) if lang == header.pivot else plan
         found += [(lang, issue) for issue in issues]
     return plans
@@ -322,17 +312,6 @@ def _as_pivot(plan: LanguagePlan, own: LanguageTable, issues: list[Issue]) -> La
     no_data: dict[str, Any] = {kind.name: () for kind in with_pivot if not kind.dev}
     data = replace(plan.data, dev=replace(plan.data.dev, **no_dev), **no_data)
     return replace(plan, data=data, alignment=alignment)
-
-
-def _missing(
-    plans: Mapping[str, LanguagePlan], chosen: Collection[str], hubs: Sequence[Path]
-) -> Iterator[LocatedIssue]:
-    for lang in chosen:
-        if lang not in plans:
-            yield None, Issue(("languages",), unknown_language(lang, plans))
-            continue
-        yield from ((lang, issue) for issue in missing_files(plans[lang]))
-        yield from ((lang, issue) for issue in missing_modules(plans[lang], plans, chosen, hubs))
 
 
 def _training_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, LanguagePlan]:

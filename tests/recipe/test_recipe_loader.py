@@ -152,11 +152,3 @@ def test_a_hub_without_a_path_is_reported(tmp_path):
     (tmp_path / "r.toml").write_text('[hub]\npath = ""\n[languages.en]\n')
     with pytest.raises(RecipeError, match=r"hub\.path: expected a folder, found ''"):
         load_recipe(tmp_path / "r.toml", check_files=False)
-
-
-def test_tables_nested_too_deeply_are_reported(tmp_path):
-    deep = ".".join("a" * 900)
-    content = f"[data.{deep}]\n{deep} = 1\n[languages.kk.data.{deep}]\n{deep} = 1\n"
-    (tmp_path / "deep.toml").write_text(content)
-    with pytest.raises(RecipeError, match="expected"):
-        load_recipe(tmp_path / "deep.toml", check_files=False)
