@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
-from modenc.recipe.paper_settings import DecoderSettings
+from modenc.recipe.settings import DecoderSettings
 
 IGNORED = -100
 """Padding of targets, which the libraries' cross-entropies ignore."""

@@ -38,7 +38,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from modenc.recipe.paper_settings import EmmaXSettings
+from modenc.recipe.settings import EmmaXSettings
 from modenc.training.objectives.contrast import TranslationLoss, mask_duplicates, ranking_loss
 
 

@@ -33,7 +33,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
-from modenc.recipe.paper_settings import DecoderSettings, VmsstSettings
+from modenc.recipe.settings import DecoderSettings, VmsstSettings
 from modenc.training.objectives.contrast import TranslationLoss, symmetric_contrast
 from modenc.training.objectives.decoder import (
     IGNORED,
