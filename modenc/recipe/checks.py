@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from modenc.data.kinds import KINDS, DataKind
-from modenc.data.sources import Source
+from modenc.data.sources import Source, resolve_source
 from modenc.recipe.issues import Issue, LocatedIssue, Place, unknown_keys
 from modenc.recipe.objectives import ALSO_READS, PHASED_OBJECTIVES
 from modenc.recipe.settings import FRESH, LanguagePlan
@@ -237,6 +237,6 @@ def unknown_language(lang: str, plans: Mapping[str, LanguagePlan]) -> str:
     like = next((plan for plan in plans.values() if plan.lang != plan.pivot), None)
     if like is None:
         return text
-    named = (source.path for _, _, source in like.sources() if source.path and "{lang}" in source.path)
-    files = list(dict.fromkeys(like.fill(path.replace("{lang}", lang)) for path in named))
+    named = [source for _, _, source in like.sources() if source.path and "{lang}" in source.path]
+    files = dict.fromkeys(str(resolve_source(source, lang, like.pivot).path) for source in named)
     return f"{text} and its texts as {', '.join(files)} below '{like.data.root}'" if files else text

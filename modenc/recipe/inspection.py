@@ -44,15 +44,14 @@ def missing_files(plan: LanguagePlan) -> Iterator[Issue]:
     """Yield missing files of one language's sources."""
     root = plan.data.root
     for path, _, source in plan.sources():
+        resolved = resolve_source(source, plan.lang, plan.pivot)
         for key in ("path", "pivot_path"):
-            name = getattr(source, key)
-            if not name or "{" in (filled := plan.fill(name)):
-                continue
+            name = os.path.expanduser(getattr(resolved, key) or "")
+            file = root / name
             # os.path, not pathlib, which raises an error for names that no system takes.
-            file = root / os.path.expanduser(filled)
-            if os.path.isfile(file):
+            if not name or "{" in name or os.path.isfile(file):
                 continue
-            if not os.path.isdir(root) and not os.path.isabs(os.path.expanduser(filled)):
+            if not os.path.isdir(root) and not os.path.isabs(name):
                 # One line for the folder, instead of one for every file in it.
                 message = f"expected a folder, found none at '{root}'; override it with data.root=DIR"
                 yield Issue(("data", "root"), message)

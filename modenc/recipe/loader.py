@@ -269,7 +269,7 @@ def _plans(
             name: parse(SECTIONS[name], table, (name,), issues, defaults[name])
             for name, table in merge(shared, own_table.sections).items()
         }
-        plan = LanguagePlan(lang, header.pivot, header.name, header.hubs()[0], **sections)
+        plan = LanguagePlan(lang, header.pivot, header.hubs()[0], **sections)
         run = replace(plan.run, work_dir=header.folder(str(plan.run.work_dir)))
         encoding = replace(plan.sentence_encoding, start=_start(plan, "sentence_encoding", issues))
         alignment = replace(plan.alignment, start=_start(plan, "alignment", issues))

@@ -441,8 +441,6 @@ class LanguagePlan:
     """Normalized code."""
     pivot: str
     """Code of the language all others are aligned to."""
-    recipe: str
-    """Name of the recipe."""
     hub: Path
     """Hub folder."""
     base: BaseSettings
@@ -457,10 +455,6 @@ class LanguagePlan:
     musr: MusrSettings
     vmsst: VmsstSettings
     emma_x: EmmaXSettings
-
-    def fill(self, text: str) -> str:
-        """Fill in ``{lang}`` and ``{pivot}``."""
-        return text.replace("{lang}", self.lang).replace("{pivot}", self.pivot)
 
     def sources(self, *, all_licenses: bool = False) -> Iterator[tuple[Place, DataKind[Any], Source]]:
         """Yield every source, after its place in the recipe and its kind of data.

@@ -20,7 +20,7 @@ def test_a_plan_for_every_language_the_pivot_first(write, sound):
     assert list(recipe.plans) == ["en", "az", "kk"]
     assert (recipe.name, recipe.pivot, recipe.hub) == ("mine", "en", Path("adapters_hub/mine"))
     plan = recipe.plans["kk"]
-    assert (plan.lang, plan.pivot, plan.recipe) == ("kk", "en", "mine")
+    assert (plan.lang, plan.pivot) == ("kk", "en")
     assert plan.run.work_dir == Path("runs/mine")
     assert plan.data.text == (Source(path="{lang}.txt"),)
 
