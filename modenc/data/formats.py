@@ -33,8 +33,8 @@ class NonText(str):
 
 COMPRESSIONS = (".gz", ".zst")
 
-MOST_SHOWN = 1000
-"""Most characters of the names of columns in a message."""
+# Most characters of the names of columns in a message.
+_MOST_SHOWN = 1000
 
 Columns = Collection[str] | None
 """Names of the columns to read; None: all."""
@@ -127,7 +127,7 @@ def _flatten_into(row: Row, values: Iterable[tuple[object, Any]], prefix: str) -
 
 
 def _same_name(column: str) -> str:
-    return f"expected column names that differ, found {column[:MOST_SHOWN]!r} twice; rename one"
+    return f"expected column names that differ, found {column[:_MOST_SHOWN]!r} twice; rename one"
 
 
 _CHECK = "check the path, and where it starts from (data.root, --data)"
@@ -146,17 +146,17 @@ def _missing_file(path: Path) -> str:
 
 
 def text_in_column(
-    row: Row, column: str, path: Path, number: int, option: str = "", *, may_be_null: bool = False
+    row: Row, column: str, path: Path, number: int, option: str = "--column", *, may_be_null: bool = False
 ) -> str:
     """Return the text that a row has in a column; with ``may_be_null`` an empty one for null.
 
-    The file, the row's number from 1, and the option that named the column (``--column``) are for messages.
+    The file, the row's number from 1, and the option that named the column are for messages.
 
     Raises:
         DataError: there is no such column, or its value is no text (null, a number).
     """
     if column not in row:
-        raise DataError(_missing_column(f"{path}, row {number}", column, row, option))
+        raise DataError(missing_column(f"{path}, row {number}", column, row, option))
     text = row[column]
     if isinstance(text, NonText) and (text or not may_be_null):
         raise DataError(
@@ -166,13 +166,15 @@ def text_in_column(
     return str(text)
 
 
-def _missing_column(place: str, column: str, names: Collection[str], option: str = "") -> str:
-    if near := closest_match(column, names, 0.5):
-        hint = f"did you mean {option} {near}?" if option else f"did you mean {near!r}?"
-    else:
-        hint = "name the column of the texts" + (f" with {option}" if option else "")
-    found = ", ".join(names)[:MOST_SHOWN] or "none"
-    return f"{place}: expected a column {column!r} of text in UTF-8, found {found}; {hint}"
+def missing_column(place: str, column: str, names: Collection[str], setting: str) -> str:
+    """Write the message about a column that is not there; ``setting`` is what names it."""
+    near = closest_match(column, names, 0.5)
+    guess = f"did you mean {near!r}? " if near else ""
+    found = ", ".join(map(repr, names))[:_MOST_SHOWN] or "none"
+    return (
+        f"{place}: expected a column {column!r} of text in UTF-8, found {found}; {guess}"
+        f"name the right one with {setting}"
+    )
 
 
 def _open(path: Path) -> BinaryIO:
@@ -286,7 +288,7 @@ def _table(path: Path, lines: Iterator[tuple[int, list[str]]], advice: str) -> I
     if header is None:
         raise DataError(f"{path}: expected a header line with column names, found an empty file")
     _check_names(f"{path}, line 1: ", header)
-    expected = f"{len(header)} fields ({', '.join(header)[:MOST_SHOWN]})"
+    expected = f"{len(header)} fields ({', '.join(header)[:_MOST_SHOWN]})"
     for number, fields in lines:
         if len(fields) != len(header):
             if len(fields) == 1 and not fields[0].strip():

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from modenc.data.formats import Row
 from modenc.data.sources import (
@@ -16,7 +17,7 @@ from modenc.data.sources import (
     Source,
     describe_source,
     read_raw_rows,
-    read_resolved_rows,
+    read_rows,
     select_rows,
 )
 from modenc.errors import DataError
@@ -40,7 +41,7 @@ def grouped_rows(source: Source, root: Path, roles: tuple[str, ...]) -> Iterator
     """
     unpaired: dict[str, Row] = {}
     rows = pairs = 0
-    for row in read_resolved_rows(source, root, (*roles, source.group)):
+    for row in read_rows(source, root, (*roles, source.group)):
         rows += 1
         if all(row.get(name) for name in (source.group, *roles)):
             first = unpaired.pop(row[source.group], None)
@@ -66,18 +67,9 @@ def both_sources(source: ResolvedSource) -> tuple[Source, Source]:
     own, pivot_columns = replace(source, columns=columns), dict(source.pivot_columns)
     if "pivot" in pivot_columns:
         pivot_columns["text"] = pivot_columns.pop("pivot")
-    other = replace(
-        source,
-        path=source.pivot_path,
-        pivot_path=None,
-        columns=pivot_columns,
-        key=source.pivot_key,
-        where={},
-        where_not={},
-        at_least={},
-        at_most={},
-    )
-    return own, other
+    filters: dict[str, Any] = {key: {} for key in ROW_CONDITIONS}
+    other = replace(source, path=source.pivot_path, pivot_path=None, columns=pivot_columns, **filters)
+    return own, replace(other, key=source.pivot_key)
 
 
 def joined_rows(source: ResolvedSource, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
@@ -132,7 +124,7 @@ def _by_key(source: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tupl
     seen: set[str] = set()
     # A column that has a role is found under it.
     column = next((role for role, name in source.columns.items() if name == source.key), source.key)
-    for row in read_resolved_rows(source, root, (*roles, source.key)):
+    for row in read_rows(source, root, (*roles, source.key)):
         key = row[column]
         if key in seen:
             raise DataError(

@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from modenc.data.filters import RowShape
 from modenc.data.formats import Row
 from modenc.data.joining import grouped_rows, joined_rows
-from modenc.data.sources import ResolvedSource, Source, read_resolved_rows
+from modenc.data.sources import ResolvedSource, Source, read_rows
 
 T = TypeVar("T")
 
@@ -150,7 +150,7 @@ class DataKind(Generic[T]):
             return (row for pair in joined_rows(source, root, roles) for row in self.join(*pair))
         if self.groups(source):
             return (row for pair in grouped_rows(source, root, roles) for row in self.pair(*pair))
-        return read_resolved_rows(source, root, roles)
+        return read_rows(source, root, roles)
 
 
 def _translations(own: Row, pivot: Row) -> tuple[Row, ...]:

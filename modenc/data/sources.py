@@ -7,11 +7,12 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import islice
+from operator import ge, le
 from pathlib import Path
 from typing import Any
 
-from modenc.data.formats import MOST_SHOWN, Row, flatten, read_file
-from modenc.errors import DataError, closest_match, require_extra
+from modenc.data.formats import Row, flatten, missing_column, read_file
+from modenc.errors import DataError, require_extra
 from modenc.ranges import NonNegativeInt, PositiveInt
 
 _PREFIX = "hf://datasets/"
@@ -81,10 +82,10 @@ class ResolvedSource(Source):
     """``key`` of the pivot's file."""
 
 
-def read_rows(source: Source, root: Path, lang: str, pivot: str, roles: Sequence[str] = ()) -> Iterator[Row]:
-    """Read the rows of a source that pass its filters (``where``, …, ``at_most``), up to its ``limit``.
+def read_rows(source: Source, root: Path, roles: Sequence[str] = ()) -> Iterator[Row]:
+    """Read the rows of a resolved source that pass its filters (``where``, …), up to its ``limit``.
 
-    ``{lang}`` and ``{pivot}`` in the source's strings are filled in; a relative path starts from ``root``.
+    A relative path starts from ``root``.
 
     Yields:
         Role → value for ``roles`` and the columns named in ``source.columns``, empty where a JSON object has
@@ -93,11 +94,6 @@ def read_rows(source: Source, root: Path, lang: str, pivot: str, roles: Sequence
     Raises:
         DataError: the source cannot be read, or lacks a column.
     """
-    return read_resolved_rows(resolve_source(source, lang, pivot), root, roles)
-
-
-def read_resolved_rows(source: Source, root: Path, roles: Sequence[str] = ()) -> Iterator[Row]:
-    """As :func:`read_rows`, for a resolved source."""
     return islice(select_rows(read_raw_rows(source, root, roles), source, roles), source.limit or None)
 
 
@@ -192,7 +188,6 @@ def select_rows(rows: Iterable[Row], source: Source, roles: Sequence[str]) -> It
     column_of = _column_of(source, roles)
     wanted = {column_of[name]: set(values) for name, values in source.where.items()}
     unwanted = {column_of[name]: set(values) for name, values in source.where_not.items()}
-    bounded = dict.fromkeys((*source.at_least, *source.at_most))
     for number, row in enumerate(rows, start=1):
         if number == 1:
             _check_columns(source, column_of.values(), row)
@@ -200,12 +195,7 @@ def select_rows(rows: Iterable[Row], source: Source, roles: Sequence[str]) -> It
             continue
         if any(row.get(column, "") in values for column, values in unwanted.items()):
             continue
-        if all(
-            source.at_least.get(name, -math.inf)
-            <= _number(source, number, column_of[name], row)
-            <= source.at_most.get(name, math.inf)
-            for name in bounded
-        ):
+        if _in_bounds(source, number, row):
             yield dict.fromkeys(roles, "") | _by_role(row, source.columns)
 
 
@@ -226,25 +216,24 @@ def _by_role(raw: Row, column_of: dict[str, str]) -> Row:
 
 def _check_columns(source: Source, needed: Collection[str], row: Row) -> None:
     for column in sorted(set(needed) - set(row)):
-        near = closest_match(column, row)
         setting = "group = ..." if column == source.group else 'columns = { role = "column" }'
-        hint = f"did you mean {near!r}?" if near else f"name the right one in {setting}"
-        raise DataError(
-            f"{describe_source(source)}: expected a column {column!r} of text in UTF-8, "
-            f"found {', '.join(map(repr, row))[:MOST_SHOWN]}; {hint}"
-        )
+        raise DataError(missing_column(describe_source(source), column, row, setting))
 
 
-def _number(source: Source, row_number: int, name: str, row: Row) -> float:
-    try:
-        return float(row.get(name, ""))
-    except ValueError as error:
-        bounded = {source.columns.get(key, key) for key in source.at_least}
-        bound = "at_least" if name in bounded else "at_most"
-        raise DataError(
-            f"{describe_source(source)}, row {row_number}: expected a number in {name!r} ({bound}), "
-            f"found {row.get(name, '')!r}; fix the row or drop {bound}"
-        ) from error
+def _in_bounds(source: Source, number: int, row: Row) -> bool:
+    """Check that a row's numbers are in the bounds; one that is none is a DataError."""
+    for key, holds in (("at_least", ge), ("at_most", le)):
+        for name, bound in getattr(source, key).items():
+            column = source.columns.get(name, name)
+            try:
+                if not holds(float(row.get(column, "")), bound):
+                    return False
+            except ValueError as error:
+                raise DataError(
+                    f"{describe_source(source)}, row {number}: expected a number in {column!r} ({key}), "
+                    f"found {row.get(column, '')!r}; fix the row or drop {key}"
+                ) from error
+    return True
 
 
 def check_scores(source: Source, rows: Iterable[Row]) -> Iterator[Row]:

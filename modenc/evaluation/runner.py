@@ -103,7 +103,7 @@ class _Run:
             logger.info("  not found, skipped: %s", describe_source(resolved))
             return []
         roles = TASK_COLUMNS[task.kind]
-        read = read_rows(source, self.root, lang, pivot, roles)
+        read = read_rows(resolved, self.root, roles)
         rows = list(check_scores(resolved, read) if "score" in roles else read)
         if not rows:
             raise DataError(f"{describe_source(resolved)}: expected rows to evaluate on, found none")

@@ -344,7 +344,7 @@ def test_standard_input_and_output(encode, texts, expected, tmp_path, monkeypatc
         ("text.txt", "out", [], "did you mean 'texts.txt'"),
         ("bad.txt", "out", [], "bad.txt, line 2: expected UTF-8, found byte 0xff"),
         ("null.jsonl", "out", ["--part-size", "2"], "null.jsonl, row 10: expected a text in 'text'"),
-        ("t.jsonl", "v.npy", ["--column", "texts"], "did you mean --column text?"),
+        ("t.jsonl", "v.npy", ["--column", "texts"], "did you mean 'text'? name the right one with --column"),
         ("t.jsonl", "v.npy", ["--lang-column", "code", "--lang", "kk"], "found --lang kk; leave one out"),
         ("texts.txt", "v.npy", ["--lang-column", "code"], "a table and no --lang, found the plain text of"),
     ],

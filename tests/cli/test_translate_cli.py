@@ -185,7 +185,7 @@ def test_rows_have_the_columns_of_the_first_one(translate, tmp_path, capsys):
     [
         (
             ("--column", "sentense1"),
-            "expected a column 'sentense1' of text in UTF-8, found score, sentence1, sen",
+            "expected a column 'sentense1' of text in UTF-8, found 'score', 'sentence1', 'sen",
         ),
         ((*COLUMNS, "--source", "en", "--target", "fr"), "found 'en-fr'; install its pair"),
         (("--model", "x", "--data-dir", "."), "--data-dir: expected no --model with it; leave it out"),

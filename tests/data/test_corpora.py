@@ -10,7 +10,7 @@ import pytest
 import tiny_models
 import zstandard
 
-from modenc.data.sources import read_rows
+from modenc.data.sources import read_rows, resolve_source
 from modenc.errors import DataError
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import Source
@@ -46,13 +46,14 @@ def _write(path):
 def test_every_format_gives_the_same_rows(tmp_path, name):
     _write(tmp_path / name)
     source = Source(path=name, columns={"text": "a"}, where={"b": ("one",)})
-    texts = [row["text"] for row in read_rows(source, tmp_path, "en", "en", ("text",))]
+    texts = [row["text"] for row in read_rows(source, tmp_path, ("text",))]
     assert texts == ["first line", "third line"]
 
 
 def test_limit_and_placeholders(tmp_path):
     (tmp_path / "mono.kk.txt").write_text("бір\nекі\nүш\n", encoding="utf-8")
-    rows = read_rows(Source(path="mono.{lang}.txt", limit=2), tmp_path, "kk", "en", ("text",))
+    source = resolve_source(Source(path="mono.{lang}.txt", limit=2), "kk", "en")
+    rows = read_rows(source, tmp_path, ("text",))
     assert [row["text"] for row in rows] == ["бір", "екі"]
 
 

@@ -10,13 +10,13 @@ import pytest
 import zstandard
 
 from modenc.data.formats import file_format, flatten, read_file
-from modenc.data.sources import read_rows
+from modenc.data.sources import read_rows, resolve_source
 from modenc.errors import DataError
 from modenc.recipe.settings import Source
 
 
 def _read(folder, **settings):
-    return list(read_rows(Source(**settings), folder, "kk", "en"))
+    return list(read_rows(resolve_source(Source(**settings), "kk", "en"), folder))
 
 
 def test_nested_values_become_dotted_columns():
