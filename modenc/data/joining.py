@@ -1,6 +1,6 @@
 """Joins of the rows of two sources, line by line or on a key, and of the rows of one on a group.
 
-Sources are resolved (``resolve_source``) and without a limit; relative paths start from ``root``.
+Sources are resolved (``resolve_source``); relative paths start from ``root``.
 """
 
 from __future__ import annotations

@@ -8,14 +8,15 @@ and an entry of the tables in ``recipe.objectives``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from modenc.data.filters import RowShape
 from modenc.data.formats import Row
 from modenc.data.joining import grouped_rows, joined_rows
-from modenc.data.sources import ResolvedSource, Source, read_rows
+from modenc.data.sources import ResolvedSource, Source, check_scores, read_rows
 
 T = TypeVar("T")
 
@@ -138,19 +139,22 @@ class DataKind(Generic[T]):
         return self.shape.in_language
 
     def read(self, source: ResolvedSource, root: Path) -> Iterator[Row]:
-        """Read the rows of a resolved source; relative paths start from ``root``.
-
-        The limit of a source that is joined or grouped must be 0, since it would count the rows before.
+        """Read the rows of a resolved source up to its limit; relative paths start from ``root``.
 
         Raises:
-            DataError: a file cannot be read, or two files or the rows of one make no pairs.
+            DataError: a file cannot be read, two files or the rows of one make no pairs, or a score is no
+                number.
         """
         roles = self.file_roles(source)
+        # The limit counts joined rows.
+        whole = replace(source, limit=0)
         if self.joins(source):
-            return (row for pair in joined_rows(source, root, roles) for row in self.join(*pair))
-        if self.groups(source):
-            return (row for pair in grouped_rows(source, root, roles) for row in self.pair(*pair))
-        return read_rows(source, root, roles)
+            rows = (row for pair in joined_rows(whole, root, roles) for row in self.join(*pair))
+        elif self.groups(source):
+            rows = (row for pair in grouped_rows(whole, root, roles) for row in self.pair(*pair))
+        else:
+            rows = read_rows(whole, root, roles)
+        return islice(check_scores(source, rows) if self.shape.score else rows, source.limit or None)
 
 
 def _translations(own: Row, pivot: Row) -> tuple[Row, ...]:

@@ -14,14 +14,13 @@ from collections import Counter
 from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from modenc.data.filters import DEFAULT_FILTERS, Filters, TextFilter, summary
 from modenc.data.formats import Row
 from modenc.data.kinds import PASSAGES, TEXT, DataKind
-from modenc.data.sources import Source, check_scores, describe_source, read_score, resolve_source
+from modenc.data.sources import Source, describe_source, resolve_source
 from modenc.data.text import sentence_key, stable_hash
 from modenc.errors import DataError
 from modenc.texts import normalize
@@ -104,11 +103,7 @@ def load(
     records: list[SourceRecord] = []
     for source in sources:
         resolved = resolve_source(source, lang, pivot)
-        # The limit counts joined rows.
-        rows = kind.read(replace(resolved, limit=0), root)
-        if kind.shape.score:
-            rows = check_scores(resolved, rows)
-        usable = list(row_filter.select(islice(rows, source.limit or None), kind.shape))
+        usable = list(row_filter.select(kind.read(resolved, root), kind.shape))
         name = _name(resolved, {record.source for record in records})
         found += usable * source.repeat
         records.append(SourceRecord(kind.name, name, source.license, len(usable), resolved.translator))
@@ -193,7 +188,7 @@ def load_dev(
                     f"no {missing[0]}; drop the row"
                 )
             if kind.shape.score:
-                scores.add(read_score(resolved, number, row[kind.shape.score]))
+                scores.add(float(row[kind.shape.score]))
             rows.append(_make_row(kind, row | texts))
     if len(scores) == 1:
         # The rank correlation with a constant is undefined.
