@@ -163,7 +163,7 @@ def _all_rows(data: TrainingData) -> dict[str, list[Any]]:
 
 def dev_with_pivot(stage: Stage, pivot: Encode, published_weights: PublishedWeights) -> DevEvaluator:
     """Collect the language's development sets, and encode the pivot's sentences of them."""
-    dev, held_out, length = stage.data.dev, stage.data.held_out_translations(), stage.plan.base.max_length
+    dev, held_out, length = stage.data.dev, stage.data.parallel.held_out, stage.plan.base.max_length
     return DevEvaluator(
         sts=[dev.sts],
         search=dev.search,

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from datasets import Dataset
 
 from modenc.data import kinds
-from modenc.data.kinds import DataKind, ParallelRow, PassageRow, ScoredRow, SearchRow
+from modenc.data.kinds import DataKind, PassageRow, ScoredRow, SearchRow
 from modenc.data.text import sentence_key
 from modenc.data.training_sets import TrainingSet, load, load_dev
 from modenc.recipe.settings import LanguagePlan, OptimizerSettings
@@ -59,19 +59,12 @@ class TrainingData:
         self.pivot_plan = pivot_plan
 
     text = _rows(kinds.TEXT)
-    """Running text."""
     paraphrases = _rows(kinds.PARAPHRASES)
-    """Paraphrases of stage 3."""
     scored_pairs = _rows(kinds.SCORED_PAIRS)
-    """Scored pairs of stage 3."""
     passages = _rows(kinds.PASSAGES)
-    """Passages of stage 3."""
     parallel = _rows(kinds.PARALLEL)
-    """Parallel pairs of stage 4."""
     cross_paraphrases = _rows(kinds.CROSS_PARAPHRASES)
-    """Cross-lingual paraphrases of stage 4."""
     cross_scored_pairs = _rows(kinds.CROSS_SCORED_PAIRS)
-    """Scored pairs of stage 4, in the language and in the pivot."""
 
     @cached_property
     def pivot_text(self) -> TrainingSet[str] | None:
@@ -99,14 +92,10 @@ class TrainingData:
         """
         rows = (*self.dev.sts, *self.dev.cross_sts, *self.dev.search)
         texts = [text for row in rows for text in row[:2]]
-        if across and self.plan.data.parallel:
+        if across:
             texts += [text for row in self.parallel.held_out for text in row]
         # Which side of a pair is in the language is not told apart here.
         return frozenset(sentence_key(text, lang) for text in texts for lang in (self.plan.lang, None))
-
-    def held_out_translations(self) -> list[ParallelRow]:
-        """Return the held-out translations."""
-        return self.parallel.held_out if self.plan.data.parallel else []
 
     def used_by(self, stage: str) -> list[TrainingSet[Any]]:
         """List the data that a stage trains on, in a fixed order; none if the recipe leaves it out."""

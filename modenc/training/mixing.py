@@ -58,15 +58,13 @@ class DataSchedule:
 
     def steps(self) -> int:
         """Count the optimizer steps as the trainers do."""
-        return self.optimizer.steps or max(math.ceil(self.optimizer.epochs * self._steps_a_pass()), 1)
+        steps_a_pass = math.ceil(self.batches() / self.optimizer.gradient_accumulation)
+        return self.optimizer.steps or max(math.ceil(self.optimizer.epochs * steps_a_pass), 1)
 
     def log(self) -> None:
         """Log the steps and the rows of each set."""
         rows = ", ".join(f"{name} {count}" for name, count in self.rows.items())
         logger.info("  %d steps; rows: %s", self.steps(), rows)
-
-    def _steps_a_pass(self) -> int:
-        return math.ceil(self.batches() / self.optimizer.gradient_accumulation)
 
 
 class ScheduleSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]

@@ -200,7 +200,7 @@ def compare_with_base(
         sts=[data.dev.sts],
         search=data.dev.search,
         cross_sts=data.dev.cross_sts if across else (),
-        parallel=data.held_out_translations() if across else (),
+        parallel=data.parallel.held_out if across else (),
     )
     texts = data.text.held_out if "tokenizer" in present and plan.data.text else []
     counts = _counts(held_out) | ({TOKENS: len(texts)} if texts else {})

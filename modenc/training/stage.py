@@ -264,7 +264,7 @@ def _dev_fingerprint(data: TrainingData, name: str) -> str:
         return ""
     rows: list[object] = [*data.dev.sts, *data.dev.search, *data.dev.cross_sts]
     if _reads_pivot(plan, name):
-        rows += data.held_out_translations()
+        rows += data.parallel.held_out
     lines = sorted(map(json.dumps, rows))
     lines.append(f"every {plan.run.evaluate_every} steps, {plan.base.max_length} tokens")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
