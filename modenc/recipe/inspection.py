@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, combinations, islice
 from pathlib import Path
@@ -144,19 +144,7 @@ def _inspect_files(
     roles = kind.file_roles(source)
     own, other = both_sources(source) if joined else (source, source)
     column = (source.group,) if kind.groups(source) else (own.key,) if joined and not by_line else ()
-    sample, issues = _read_sample(path, own, (*roles, *column), plan)
-    yield from issues
-    yield from _check_content(path, kind, source, sample, plan)
-    if joined:
-        pivots, issues = _read_sample(path, other, roles if by_line else (*roles, other.key), plan)
-        yield from issues
-        yield from _check_languages(path, other, pivots, roles, plan.pivot, plan)
-
-
-def _check_content(
-    path: Place, kind: DataKind[Any], source: Source, sample: Sequence[Row], plan: LanguagePlan
-) -> Iterator[Issue]:
-    """Check the first rows of a source whose columns are right."""
+    sample = yield from _read_sample(path, own, (*roles, *column), plan)
     if kind.shape.score:
         try:
             list(check_scores(source, sample))
@@ -170,18 +158,15 @@ def _check_content(
             '.tsv and name the column of the text with columns = { text = "COLUMN" }',
         )
         return
-    roles = kind.roles_in_language(source)
-    yield from _check_languages(path, source, sample, roles, plan.lang, plan)
+    yield from _check_languages(path, source, sample, kind.roles_in_language(source), plan.lang, plan)
     yield from _check_languages(path, source, sample, kind.in_pivot, plan.pivot, plan)
+    if joined:
+        pivots = yield from _read_sample(path, other, roles if by_line else (*roles, other.key), plan)
+        yield from _check_languages(path, other, pivots, roles, plan.pivot, plan)
 
 
 def _check_languages(
-    path: Place,
-    source: Source,
-    sample: Sequence[Row],
-    roles: Sequence[str],
-    lang: str,
-    plan: LanguagePlan,
+    path: Place, source: Source, sample: Sequence[Row], roles: Sequence[str], lang: str, plan: LanguagePlan
 ) -> Iterator[Issue]:
     """Warn if the first rows are in another language or script."""
     if find_code(lang) is None:
@@ -196,28 +181,27 @@ def _check_languages(
 
 def _read_sample(
     path: Place, source: Source, roles: tuple[str, ...], plan: LanguagePlan
-) -> tuple[list[Row], list[Issue]]:
-    """Return the first rows of a resolved source that pass its filters, and what is wrong with its file."""
-    name = describe_source(source)
+) -> Generator[Issue, None, list[Row]]:
+    """Yield what is wrong with a resolved source's file; returns its first rows that pass its filters."""
     raw = read_raw_rows(source, plan.data.root, roles)
     sample: list[Row] = []
     try:
-        first = next(raw, None)
-        if first is None:
-            return [], [Issue(path, f"{name}: expected rows, found none")]
-        if wrong := list(_wrong_columns(path, source, roles, first)):
-            return [], wrong
-        rows = select_rows(chain([first], islice(raw, _MOST_ROWS)), source, roles)
-        sample += islice(rows, min(_SAMPLED_ROWS, source.limit or _SAMPLED_ROWS))
-        if not sample and next(raw, None) is None:
-            columns = [source.columns.get(key, key) for key in (*source.where, *source.where_not)]
-            first_row = ", ".join(f"{first.get(column)!r} in {column!r}" for column in columns)
-            hint = f" (the first row has {first_row})" if columns else ""
-            message = f"{name}: expected rows that pass the filters, found none{hint}"
-            return [], [Issue(path, message)]
+        if (first := next(raw, None)) is None:
+            yield Issue(path, f"{describe_source(source)}: expected rows, found none")
+        elif wrong := list(_wrong_columns(path, source, roles, first)):
+            yield from wrong
+        else:
+            rows = select_rows(chain([first], islice(raw, _MOST_ROWS)), source, roles)
+            sample += islice(rows, min(_SAMPLED_ROWS, source.limit or _SAMPLED_ROWS))
+            if not sample and next(raw, None) is None:
+                columns = [source.columns.get(key, key) for key in (*source.where, *source.where_not)]
+                first_row = ", ".join(f"{first.get(column)!r} in {column!r}" for column in columns)
+                hint = f" (the first row has {first_row})" if columns else ""
+                message = f"{describe_source(source)}: expected rows that pass the filters, found none{hint}"
+                yield Issue(path, message)
     except DataError as error:
-        return sample, [Issue(path, str(error))]
-    return sample, []
+        yield Issue(path, str(error))
+    return sample
 
 
 def _wrong_columns(path: Place, source: Source, roles: tuple[str, ...], row: Row) -> Iterator[Issue]:
