@@ -41,12 +41,8 @@ _CONTENT = regex.compile(
 
 def one_line(text: str) -> str:
     """Fit a text into a field of a tab-separated line: replace runs of white space and lone surrogates."""
-    return valid_utf8(" ".join(text.split()))
-
-
-def valid_utf8(text: str) -> str:
-    """Replace lone surrogates, which JSON may hold and UTF-8 does not."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    # JSON may hold surrogates, and UTF-8 does not.
+    return " ".join(text.split()).encode("utf-8", "replace").decode("utf-8")
 
 
 def sentence_key(text: str, lang: str | None = None) -> str:

@@ -207,18 +207,8 @@ def check_languages(
             f"language, the pivot too; found otherwise for {', '.join(others or [pivot])}"
         )
         yield None, Issue(("alignment", "partners"), message)
-    yield from _starts(plans, pivot)
     # The pivot's text, which fills EMMA-X's queue, is in the pivot's own plan.
     pivots = plans.get(pivot)
-    for lang, plan in plans.items():
-        reads = "text" in plan.objective_reads("alignment")
-        if reads and lang != pivot and not (pivots and pivots.data.allowed().text):
-            message = f"'emma_x' needs data.text of the pivot too; add it to [languages.{pivot}]"
-            yield lang, Issue(("alignment", "objective"), message)
-
-
-def _starts(plans: Mapping[str, LanguagePlan], pivot: str) -> Iterator[LocatedIssue]:
-    """Yield languages that start from one that the recipe trains after them, or aligns with them."""
     for lang, plan in plans.items():
         start = plan.sentence_encoding.start
         if start in plans and (lang == pivot or plan.aligns_all_pairs()):
@@ -228,6 +218,10 @@ def _starts(plans: Mapping[str, LanguagePlan], pivot: str) -> Iterator[LocatedIs
                 f"found {start!r}"
             )
             yield lang, Issue(("sentence_encoding", "start"), message)
+        reads = "text" in plan.objective_reads("alignment")
+        if reads and lang != pivot and not (pivots and pivots.data.allowed().text):
+            message = f"'emma_x' needs data.text of the pivot too; add it to [languages.{pivot}]"
+            yield lang, Issue(("alignment", "objective"), message)
 
 
 def unknown_language(lang: str, plans: Mapping[str, LanguagePlan]) -> str:

@@ -137,10 +137,9 @@ def apply_overrides(tables: dict[str, Any], overrides: Sequence[str], issues: li
 def parse_value(raw: str) -> Any:
     """Parse a TOML value; anything else (a bare word, a path) is text."""
     try:
-        parsed = tomllib.loads(f"value = {raw}")
+        return tomllib.loads(f"value = {raw}")["value"]
     except ValueError:
         return raw.strip()
-    return parsed["value"] if len(parsed) == 1 else raw
 
 
 def _without(own: Any, upper: dict[str, Any]) -> Any:

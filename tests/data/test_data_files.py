@@ -87,6 +87,7 @@ def test_a_file_of_another_kind_is_called_damaged(tmp_path):
         ("x.csv", 'a,b\n"1,2\n', "not valid CSV"),
         ("x.jsonl", '{"a": 1}\n{"a": \n', "line 2: not valid JSON"),
         ("x.jsonl", "[1]\n", "line 1: expected a JSON object, found list"),
+        ("x.jsonl", '{"a": ' * 100_000, "line 1: not valid JSON"),
     ],
 )
 def test_malformed_tables(tmp_path, name, content, message):

@@ -19,7 +19,6 @@ from modenc.recipe.files import parse_value
         ('["a", "b"]', ["a", "b"]),
         ("{ path = 'a' }", {"path": "a"}),
         ("", ""),
-        ("1\nother = 2", "1\nother = 2"),
     ],
 )
 def test_override_values(raw, value):
