@@ -186,9 +186,7 @@ class TextFilter:
     def _well_formed(self, rows: Iterable[Row], shape: RowShape) -> Iterator[Row]:
         for row in rows:
             row = self._normalized(row, shape)
-            keys = [self._key(row[role], role, shape) for role in shape.required]
-            reason = self._drop_reason([row[role] for role in shape.required], keys)
-            if reason is not None:
+            if reason := self._drop_reason(row, shape):
                 self.counts[reason] += 1
             else:
                 yield row
@@ -205,12 +203,13 @@ class TextFilter:
     def _key(self, text: str, role: str, shape: RowShape) -> str:
         return sentence_key(text, self.check.lang if role in shape.in_language else None)
 
-    def _drop_reason(self, texts: Sequence[str], keys: Sequence[str]) -> str | None:
+    def _drop_reason(self, row: Row, shape: RowShape) -> str | None:
+        texts = [row[role] for role in shape.required]
         if not all(any(map(str.isalpha, text)) for text in texts):
             return "empty"
-        for text in texts:
-            if reason := self._length_reason(text):
-                return reason
+        if reason := next(filter(None, map(self._length_reason, texts)), None):
+            return reason
+        keys = [self._key(row[role], role, shape) for role in shape.required]
         if len(set(keys)) < len(keys):
             return "identical"
         if not self._not_in.isdisjoint(keys):

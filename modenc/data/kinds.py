@@ -148,6 +148,7 @@ class DataKind(Generic[T]):
         roles = self.file_roles(source)
         # The limit counts joined rows.
         whole = replace(source, limit=0)
+        rows: Iterator[Row]
         if self.joins(source):
             rows = (row for pair in joined_rows(whole, root, roles) for row in self.join(*pair))
         elif self.groups(source):
