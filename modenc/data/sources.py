@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import islice
 from operator import ge, le
@@ -129,30 +129,21 @@ def read_raw_rows(source: Source, root: Path, roles: Sequence[str]) -> Iterator[
 
     Raises:
         DataError: the source cannot be read, or is not either a file or a data set.
+        MissingExtraError: it is a data set, and ``datasets`` is not installed.
     """
     if (source.path is None) == (source.dataset is None):
         found = "neither" if source.path is None else "both"
         raise DataError(
             f"expected either path or dataset in a source, found {found}; give each source a table of its own"
         )
+    columns = list(_column_of(source, (*roles, *_OPTIONAL_ROLES)).values())
     if source.path is not None:
         path = Path(os.path.expanduser(root), os.path.expanduser(source.path))
-        return read_file(path, _columns_to_read(source, roles))
-    return read_dataset(source, roles)
+        return read_file(path, columns)
+    return _read_dataset(source, columns)
 
 
-def _columns_to_read(source: Source, roles: Sequence[str]) -> list[str]:
-    optional = (source.columns.get(role, role) for role in _OPTIONAL_ROLES)
-    return [*_column_of(source, roles).values(), *optional]
-
-
-def read_dataset(source: Source, roles: Sequence[str]) -> Iterator[Row]:
-    """Read the rows of ``source.dataset`` as :func:`read_raw_rows` does.
-
-    Raises:
-        DataError: the data set, its configuration or split cannot be read, or it would be read from pickles.
-        MissingExtraError: ``datasets`` is not installed.
-    """
+def _read_dataset(source: Source, columns: Sequence[str]) -> Iterator[Row]:
     require_extra("train", "datasets")
     import datasets
 
@@ -165,7 +156,6 @@ def read_dataset(source: Source, roles: Sequence[str]) -> Iterator[Row]:
         rows = datasets.load_dataset(
             source.dataset, source.config, split=source.split, streaming=source.streaming
         )
-        columns = _columns_to_read(source, roles)
         for record in rows:
             yield flatten(record, columns)
     except DataError:
@@ -189,8 +179,9 @@ def select_rows(rows: Iterable[Row], source: Source, roles: Sequence[str]) -> It
     wanted = {column_of[name]: set(values) for name, values in source.where.items()}
     unwanted = {column_of[name]: set(values) for name, values in source.where_not.items()}
     for number, row in enumerate(rows, start=1):
-        if number == 1:
-            _check_columns(source, column_of.values(), row)
+        if number == 1 and (missing := sorted(set(column_of.values()) - set(row))):
+            setting = "group = ..." if missing[0] == source.group else 'columns = { role = "column" }'
+            raise DataError(missing_column(describe_source(source), missing[0], row, setting))
         if any(row.get(column, "") not in values for column, values in wanted.items()):
             continue
         if any(row.get(column, "") in values for column, values in unwanted.items()):
@@ -212,12 +203,6 @@ def _by_role(raw: Row, column_of: dict[str, str]) -> Row:
     renamed = set(column_of.values())
     row = {name: value for name, value in raw.items() if name not in renamed}
     return row | {role: raw.get(column, "") for role, column in column_of.items()}
-
-
-def _check_columns(source: Source, needed: Collection[str], row: Row) -> None:
-    for column in sorted(set(needed) - set(row)):
-        setting = "group = ..." if column == source.group else 'columns = { role = "column" }'
-        raise DataError(missing_column(describe_source(source), column, row, setting))
 
 
 def _in_bounds(source: Source, number: int, row: Row) -> bool:

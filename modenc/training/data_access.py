@@ -69,8 +69,7 @@ class TrainingData:
     @cached_property
     def pivot_text(self) -> TrainingSet[str] | None:
         """The pivot's running text, if EMMA-X aligns the language with it."""
-        reads = self.plan.lang != self.plan.pivot and self.plan.alignment.objective == "emma_x"
-        if self.pivot_plan is None or not (reads and "text" in self.plan.reads("alignment")):
+        if self.pivot_plan is None or "text" not in self.plan.reads("alignment"):
             return None
         return TrainingData(self.pivot_plan).text
 
