@@ -6,7 +6,8 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from textwrap import indent
+from typing import Any
 
 from modenc.cli.arguments import (
     add_command,
@@ -19,11 +20,13 @@ from modenc.cli.arguments import (
     write,
 )
 from modenc.errors import ModencError, OptionError
+from modenc.hub import remote
+from modenc.hub.card import BASE, MODULES, Card, table_of
+from modenc.hub.layout import CARD_FILE, HUB_FILE, STAGE_MODULES
+from modenc.hub.push import push_hub
+from modenc.hub.store import Hub
+from modenc.languages import language_name
 from modenc.recipe.settings import summarize
-
-if TYPE_CHECKING:
-    from modenc.hub.card import Card
-    from modenc.hub.store import Hub
 
 _HEADER = ("code", "language", "modules", "MB", "commercial use")
 # Metric of a card's comparison → its column.
@@ -32,19 +35,11 @@ _LEGEND = (
     "scores: bare base → modules, on held-out data. "
     "LA: language adaptation, SE: sentence encoding, CLA: alignment\n"
 )
-_STAGE_HEADER = ("stage", "method", "steps")
-_DATA_HEADER = ("kind", "sources", "rows")
 
 
 def add_commands(commands: Any) -> None:
     """Add the noun and its commands."""
     verbs = add_noun(commands, "hub", "list, show, check, install, import, remove and push a hub's languages")
-    _add_reading(verbs)
-    _add_changing(verbs)
-    _add_hugging_face(verbs)
-
-
-def _add_reading(verbs: Any) -> None:
     parser = add_command(verbs, "list", run_list)
     add_hub(parser)
     add_shared(parser, "--json")
@@ -58,8 +53,6 @@ def _add_reading(verbs: Any) -> None:
     add_hub(parser)
     add_shared(parser, "--lang", action="append", help="check only this language; may be repeated")
 
-
-def _add_changing(verbs: Any) -> None:
     parser = add_command(verbs, "install", run_install)
     parser.add_argument(
         "source",
@@ -87,8 +80,6 @@ def _add_changing(verbs: Any) -> None:
     add_shared(parser, "--hub")
     add_shared(parser, "--lang", action="append", required=True, help="language code; may be repeated")
 
-
-def _add_hugging_face(verbs: Any) -> None:
     parser = add_command(verbs, "push", run_push)
     add_shared(parser, "--hub")
     add_option(
@@ -136,7 +127,7 @@ def _summary(hub: Hub, lang: str) -> dict[str, Any]:
         return {
             "code": lang,
             "name": card.name,
-            "modules": _modules(hub, lang),
+            "modules": _modules(card),
             "bytes": card.nbytes,
             "comparison": card.comparison,
             "licenses": list(card.licenses),
@@ -148,15 +139,11 @@ def _summary(hub: Hub, lang: str) -> dict[str, Any]:
 
 def _base(summary: Mapping[str, Any]) -> Mapping[str, float]:
     """Return the bare base's values of a language's comparison; empty without any."""
-    from modenc.hub.card import BASE
-
     found: Mapping[str, float] = summary.get("comparison", {}).get(BASE, {})
     return found
 
 
 def _row(summary: Mapping[str, Any], compared: Sequence[str]) -> tuple[str, ...]:
-    from modenc.hub.card import MODULES
-
     if "error" in summary:
         return summary["code"], "", "damaged: see modenc hub check"
     size, use = f"{summary['bytes'] / 1e6:.1f}", summary["commercial_use"]
@@ -167,11 +154,8 @@ def _row(summary: Mapping[str, Any], compared: Sequence[str]) -> tuple[str, ...]
     return summary["code"], summary["name"], " ".join(summary["modules"]), size, use, *pairs
 
 
-def _modules(hub: Hub, lang: str) -> list[str]:
-    from modenc.hub.layout import STAGE_MODULES
-
-    parts = set(hub.card(lang).parts)
-    return [module.short for module in STAGE_MODULES.values() if parts.issuperset(module.parts)]
+def _modules(card: Card) -> list[str]:
+    return [module.short for module in STAGE_MODULES.values() if set(card.parts).issuperset(module.parts)]
 
 
 def run_show(args: argparse.Namespace) -> None:
@@ -194,7 +178,7 @@ def run_show(args: argparse.Namespace) -> None:
     facts = [
         ("language", f"{card.name} ({card.lang}){role}"),
         ("base", card.base_id),
-        ("modules", f"{' '.join(_modules(hub, card.lang))}, {card.nbytes / 1e6:.1f} MB"),
+        ("modules", f"{' '.join(_modules(card))}, {card.nbytes / 1e6:.1f} MB"),
         ("trained", f"{card.created}, recipe {card.recipe}, seed {card.seed}")
         if card.recipe
         else ("imported", f"{card.created}, trained by others"),
@@ -202,24 +186,15 @@ def run_show(args: argparse.Namespace) -> None:
         *zip(["licenses", *[""] * len(licenses)], licenses, strict=False),
     ]
     sys.stdout.write(table(facts))
-    for title, rows in sections(card).items():
-        if rows:
-            sys.stdout.write(f"\n{title}\n{table(rows)}")
-
-
-def sections(card: Card) -> dict[str, list[tuple[str, ...]]]:
-    """Return title → indented rows of cells, a header first."""
-    from modenc.hub.card import table_of
-
-    tables: dict[str, list[tuple[str, ...]]] = {
-        "stages": [_STAGE_HEADER, *(_stage_row(*item) for item in card.stages.items())],
-        "compared with the base alone": table_of(card.comparison),
-        "data, that of adapters it started from included": [_DATA_HEADER, *_data_rows(card.data)],
-    }
-    return {
-        title: [(f"  {row[0]}", *row[1:]) for row in rows] if len(rows) > 1 else []
-        for title, rows in tables.items()
-    }
+    stages = [("stage", "method", "steps"), *(_stage_row(*item) for item in card.stages.items())]
+    data = [("kind", "sources", "rows"), *_data_rows(card.data)]
+    for title, rows in (
+        ("stages", stages),
+        ("compared with the base alone", table_of(card.comparison)),
+        ("data, that of adapters it started from included", data),
+    ):
+        if len(rows) > 1:
+            sys.stdout.write(f"\n{title}\n{indent(table(rows), '  ')}")
 
 
 def _stage_row(stage: str, record: Mapping[str, Any]) -> tuple[str, ...]:
@@ -281,10 +256,6 @@ def run_install(args: argparse.Namespace) -> None:
         modenc hub install other_hub --hub adapters_hub/me5-small --lang kk --lang ky
         modenc hub install organization/name --hub my_hub --revision v1
     """
-    from modenc.hub import remote
-    from modenc.hub.layout import CARD_FILE, HUB_FILE
-    from modenc.hub.store import Hub
-
     if args.revision is None and Path(args.source, CARD_FILE).is_file():
         hub = Hub.open(args.hub)
         cards = [hub.install(args.source, lang) for lang in args.lang or [None]]
@@ -317,7 +288,6 @@ def run_import(args: argparse.Namespace) -> None:
         modenc hub import --hub my_hub --lang sw --se se --la la --cla cla --license CC-BY-4.0
     """
     from modenc.composition.importing import import_language
-    from modenc.hub.store import Hub
 
     names = ("se", "la", "cla", "license", "source", "force")
     hub = Hub.open(args.hub)
@@ -333,9 +303,6 @@ def run_remove(args: argparse.Namespace) -> None:
     Examples:
         modenc hub remove --hub adapters_hub/me5-small --lang kk
     """
-    from modenc.hub.store import Hub
-    from modenc.languages import language_name
-
     hub = Hub.open(args.hub)
     folders = [hub.folder(lang) for lang in args.lang]  # an error is raised before anything is removed
     for code in dict.fromkeys(folder.name for folder in folders):
@@ -353,9 +320,6 @@ def run_push(args: argparse.Namespace) -> None:
         modenc hub push --hub adapters_hub/me5-small --repo organization/name
         modenc hub push --hub my_hub --repo organization/name --lang sv --private --message "Swedish"
     """
-    from modenc.hub.push import push_hub
-    from modenc.hub.store import Hub
-
     options = {"private": args.private or None, "revision": args.revision, "message": args.message}
     address = push_hub(Hub.open(args.hub), args.repo, languages=args.lang, **options)
     sys.stdout.write(f"pushed {args.hub} to {args.repo}: {address}\n")
