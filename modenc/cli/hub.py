@@ -266,12 +266,9 @@ def run_install(args: argparse.Namespace) -> None:
         langs = args.lang or source.languages()
         for lang in langs:  # an error is raised before anything is copied
             source.read(lang)
-        if Path(args.hub, HUB_FILE).exists():
-            hub = Hub.open(args.hub)
-            cards = [hub.install(source.path, lang) for lang in langs]
-        else:
-            hub = source.copy(args.hub, source.info, langs)
-            cards = [hub.card(lang) for lang in langs]
+        there = Path(args.hub, HUB_FILE).exists()
+        hub = Hub.open(args.hub) if there else Hub.create(args.hub, source.info)
+        cards = [hub.install(source.path, lang) for lang in langs]
     for card in cards:
         sys.stdout.write(f"installed {card.name} ({card.lang}) in {hub.path}: {len(card.files)} files\n")
 
