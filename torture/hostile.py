@@ -127,7 +127,7 @@ CARDS: dict[str, tuple[dict[str, object], str]] = {
     "another language": ({"lang": "az"}, "found those of 'az'"),
     "a path for a language": ({"lang": "../az"}, "found those of '../az'"),
     "a path for a version": ({"version": "../az"}, "expected a name such as v-0123abcd"),
-    "another base": ({"base_fingerprint": "0" * 64}, "expected the base"),
+    "another base": ({"base_fingerprint": "0" * 64}, "expected modules for the base"),
     "a score of four hundred digits": (
         {"comparison": {"base": {"x": 10**400}}},
         "comparison: base: x: expected float",

@@ -77,7 +77,11 @@ def read_language(
     if card.lang != lang:
         files.report(CARD_FILE, f"expected the modules of {lang!r}, found those of {card.lang!r}")
     if card.base_fingerprint != info.base_fingerprint:
-        files.report(CARD_FILE, f"expected the base {info.base_fingerprint}, found {card.base_fingerprint}")
+        files.report(
+            CARD_FILE,
+            f"expected modules for the base {info.base_id} ({info.base_fingerprint}), found modules for "
+            f"{card.base_id} ({card.base_fingerprint}); use a hub of that base",
+        )
     folder = layout.root.parent
     if any(path.is_symlink() for path in (folder, layout.root, folder / CARD_FILE)):
         files.report(CARD_FILE, "expected a plain folder with a plain file, found a link")

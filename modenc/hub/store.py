@@ -254,14 +254,13 @@ class Hub:
         Raises:
             HubError: the card is for another base, or the modules cannot be used; the hub is left as it was.
         """
-        _check_base(card, self.info)
         page = language_page(card)
         (staging_dir / README_FILE).write_text(page, "utf-8", "backslashreplace", newline="\n")
         records = {
             name: FileRecord(sha256=sha256(path), bytes=path.stat().st_size)
             for name, path in files_below(staging_dir)
         }
-        return self._put_in_use(staging_dir, replace(card, files=records), shown_as=self._folder(card.lang))
+        return self._put_in_use(staging_dir, replace(card, files=records))
 
     def remove(self, lang: str) -> None:
         """Remove a language's modules, or what an interrupted publication or removal has left of them.
@@ -306,23 +305,19 @@ class Hub:
 
     def _copy_in(self, source: Path, lang: str | None, kept: str) -> Card:
         card = read_card(source)
-        _check_base(card, self.info)
-        expected = card.lang if lang is None else normalize_code(lang)
         files = source / card.version
         # Checked before copying, since a malicious folder could fill the disk.
-        self._check(files, card, expected, shown_as=source)
+        self._check(files, card, normalize_code(card.lang if lang is None else lang), shown_as=source)
         with self.staging(card.lang, kept) as staging:
             for name in card.files:
-                if (files / name).is_symlink():
-                    raise HubError(f"{files / name}: expected a plain file, found a link")
                 (staging / name).parent.mkdir(exist_ok=True)
                 shutil.copyfile(files / name, staging / name)
-            return self._put_in_use(staging, card, shown_as=source)
+            return self._put_in_use(staging, card)
 
-    def _put_in_use(self, staging: Path, card: Card, shown_as: Path) -> Card:
+    def _put_in_use(self, staging: Path, card: Card) -> Card:
         """Check a version folder, have the card name it, and remove the versions before the last one."""
         folder = staging.parent
-        self._check(staging, card, card.lang, shown_as=shown_as)
+        self._check(staging, card, folder.name, shown_as=folder)
         sync_tree(staging)
         # Named after its content, so that copies of a hub have the same names.
         version, last = folder / f"v-{card.fingerprint()[:8]}", _version_in_use(folder)
@@ -392,19 +387,6 @@ def _remove_unused(folder: Path, used: Sequence[str | None]) -> None:
                 shutil.rmtree(path)
             else:
                 path.unlink()
-
-
-def _check_base(card: Card, info: HubInfo) -> None:
-    """Check that a card has a normalized language code and the hub's base."""
-    code = normalize_code(card.lang)
-    if code != card.lang:
-        raise HubError(f"expected a card with lang {code!r}, found {card.lang!r}; correct the card")
-    if card.base_fingerprint != info.base_fingerprint:
-        raise HubError(
-            f"{card.lang}: expected modules for the base {info.base_id} "
-            f"({info.base_fingerprint}), found modules for {card.base_id} "
-            f"({card.base_fingerprint}); use a hub of that base, or train the language for this one"
-        )
 
 
 def _refuse_other_files(root: Path) -> None:

@@ -221,15 +221,16 @@ def test_a_folder_under_another_name_or_base(hub: Hub) -> None:
     (hub.path / "kk").rename(hub.path / "ky")
     path = hub.path / "ky" / "card.json"
     edit_json(path, base_fingerprint="beef")
+    bases = "expected modules for the base tiny/base (f00d), found modules for tiny/base (beef); use a hub of"
     assert hub.verify() == [
         HubIssue("card.json", "expected the modules of 'ky', found those of 'kk'", "ky"),
-        HubIssue("card.json", "expected the base f00d, found beef", "ky"),
+        HubIssue("card.json", f"{bases} that base", "ky"),
     ]
     with pytest.raises(HubError, match=r"card\.json: expected the modules of 'ky', found those of 'kk'"):
         hub.read("ky")
     path = hub.path / "az" / "card.json"
     edit_json(path, base_fingerprint="beef")
-    with pytest.raises(HubError, match=r"the modules of az cannot be used:\n  card\.json: expected the base"):
+    with pytest.raises(HubError, match=r"az cannot be used:\n  card\.json: expected modules for the base"):
         hub.read("az")
 
 
