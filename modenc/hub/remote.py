@@ -114,15 +114,10 @@ class RemoteHub(Hub):
         self, path: Path, info: HubInfo, repository: str, token: bool | str | None, local_files_only: bool
     ) -> None:
         super().__init__(path, info)
-        self.repository = repository
+        self.name = repository
         self.commit = path.name
         self._token = token
         self._local_files_only = local_files_only
-
-    @property
-    def name(self) -> str:
-        """Id of the hub (``organization/name``)."""
-        return self.repository
 
     @classmethod
     def at(
@@ -169,12 +164,12 @@ class RemoteHub(Hub):
         return folder
 
     def _fetch(self, folder: Path, card: Card) -> None:
-        lang, where = folder.name, f"{self.repository}, {folder.name} at commit {self.commit}"
-        _, sizes = _listing(self.repository, self.commit, self._token, self._local_files_only)
+        lang, where = folder.name, f"{self.name}, {folder.name} at commit {self.commit}"
+        _, sizes = _listing(self.name, self.commit, self._token, self._local_files_only)
         prefix = f"{lang}/{card.version}/"
         there = {name.removeprefix(prefix): size for name, size in sizes.items() if name.startswith(prefix)}
         raise_issues(list(listing_issues(there, card.files, self.info.hidden_size)), lang, where)
-        _download(self.path, self.repository, [prefix + name for name in card.files], self._token)
+        _download(self.path, self.name, [prefix + name for name in card.files], self._token)
         logger.info("fetched %s", where)
         layout = LanguageLayout(folder / card.version)
         _, issues = read_language(layout, card, self.info, lang)

@@ -15,10 +15,9 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
-from functools import lru_cache
 from pathlib import Path
 
-from modenc.errors import HubError, LanguageError
+from modenc.errors import HubError
 from modenc.hub.card import Card, FileRecord
 from modenc.hub.checks import HubIssue, raise_issues
 from modenc.hub.files import files_below, json_text, read_text, sha256
@@ -38,7 +37,7 @@ from modenc.hub.layout import (
 )
 from modenc.hub.page import language_page
 from modenc.hub.reading import StoredLanguage, read_language
-from modenc.languages import language_name, normalize_code
+from modenc.languages import find_code, language_name, normalize_code
 from modenc.storage import disk_errors, sync, sync_tree, write_atomically
 
 logger = logging.getLogger(__name__)
@@ -62,11 +61,8 @@ class Hub:
     def __init__(self, path: Path, info: HubInfo) -> None:
         self.path = path
         self.info = info
-
-    @property
-    def name(self) -> str:
-        """Name of the hub in messages: its folder's name."""
-        return self.path.resolve().name
+        # In messages: of a folder its name, of a hub on Hugging Face its id.
+        self.name = path.resolve().name
 
     @classmethod
     def open(cls, path: str | Path) -> Hub:
@@ -88,7 +84,7 @@ class Hub:
         """
         try:
             # Names first: other folders, such as a volume's lost+found, may be closed to this user.
-            folders = [folder for folder in self.path.iterdir() if _is_code(folder.name)]
+            folders = [folder for folder in self.path.iterdir() if find_code(folder.name) == folder.name]
             found = [folder.name for folder in folders if (folder / CARD_FILE).is_file()]
         except OSError as error:
             raise HubError(f"{self.path}: the hub cannot be read any more ({error.strerror})") from error
@@ -146,10 +142,8 @@ class Hub:
         Raises:
             HubError: the hub lacks the language ``lang``.
         """
-        if lang is not None:
-            self.folder(lang)
         issues: list[HubIssue] = []
-        for code in self.languages() if lang is None else [normalize_code(lang)]:
+        for code in self.languages() if lang is None else [self.folder(lang).name]:
             try:
                 layout, card = self.layout(code), self.card(code)
             except HubError as error:
@@ -292,7 +286,9 @@ class Hub:
                 base or, as its hub says, for another pivot, pooling or prompt; the hub is left as it was.
             StorageError: the disk is full or read-only; the hub is left as it was.
         """
-        source = language_folder(Path(folder), lang)
+        source = Path(folder)
+        if lang is not None and not (source / CARD_FILE).is_file():
+            source = Hub.open(source).folder(lang)
         if (source.parent / HUB_FILE).is_file():
             found = read_info(source.parent)
             used = replace(self.info, pivot=found.pivot, pooling=found.pooling, prompt=found.prompt)
@@ -348,26 +344,6 @@ def _path(path: str | Path) -> Path:
     return Path(path).absolute()
 
 
-def language_folder(folder: Path, lang: str | None) -> Path:
-    """Find a language's folder: ``folder`` itself, or that of ``lang`` if it is a hub.
-
-    Raises:
-        HubError: there is no such language.
-    """
-    if (folder / CARD_FILE).is_file():
-        return folder
-    if (folder / HUB_FILE).is_file():
-        hub = Hub.open(folder)
-        if lang is None:
-            raise HubError(
-                f"{folder}: expected a language's folder, found a hub; say which of its languages "
-                f"to install: {', '.join(hub.languages())}"
-            )
-        return hub.folder(lang)
-    found = "a folder without it" if folder.is_dir() else "no such folder"
-    raise HubError(f"{folder}: expected a language's folder (with {CARD_FILE}), found {found}")
-
-
 def _version_in_use(folder: Path) -> str | None:
     """Return the version that a card names; None without a card."""
     with suppress(HubError):
@@ -404,14 +380,6 @@ def _refuse_other_files(root: Path) -> None:
             f"{root}: expected a new or empty folder for a hub, found {', '.join(others[:5])}; "
             "give another path, or delete the folder if saving a hub there was interrupted"
         )
-
-
-@lru_cache(maxsize=4096)
-def _is_code(name: str) -> bool:
-    try:
-        return normalize_code(name) == name
-    except LanguageError:
-        return False
 
 
 def read_card(folder: Path) -> Card:

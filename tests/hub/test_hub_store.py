@@ -263,10 +263,10 @@ def test_damaged_modules_are_not_installed(hub: Hub, tmp_path: Path, how: str, m
 
 def test_install_says_what_it_expected(hub: Hub, tmp_path: Path) -> None:
     for folder, lang, message in (
-        (hub.path, None, "found a hub; say which of its languages to install: en, az, kk"),
+        (hub.path, "ky", "languages here: en, az, kk"),
         (hub.path / "kk", "az", "expected the modules of 'az', found those of 'kk'"),
-        (tmp_path / "none", None, r"expected a language's folder \(with card.json\), found no such folder"),
-        (hub.layout("kk").se, None, "found a folder without it"),
+        (tmp_path / "none", None, r"none.card\.json: expected a readable file, found"),
+        (tmp_path / "none", "kk", "found no such folder"),
     ):
         with pytest.raises(HubError, match=message):
             hub.install(folder, lang)
