@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 from modenc.errors import HubError
 from modenc.hub.files import check_keys, json_object, json_text, read_text
-from modenc.storage import write_atomically
 
 FORMAT_VERSION = 1
 HUB_FILE = "hub.json"
@@ -161,12 +161,12 @@ def read_info(root: Path) -> HubInfo:
         HubError: there is none, or its format is not that of this version.
     """
     path = root / HUB_FILE
-    try:
-        found = path.is_file()
-    except OSError as error:  # the name is too long
-        raise HubError(f"expected a hub's folder, found {str(root)!r:.60}… ({error.strerror})") from error
-    if not found:
-        raise HubError(_no_hub(root))
+    if not os.path.isfile(path):  # Path.is_file would raise for a name that is too long
+        found = "a folder without it" if os.path.isdir(root) else "no such folder"
+        raise HubError(
+            f"{root!s:.200}: expected a hub (a folder with {HUB_FILE}), found {found}; give a hub's path, or "
+            "train one"
+        )
     content = json_object(read_text(path), str(path))
     version = content.pop("format_version", None)
     if version != FORMAT_VERSION:
@@ -177,19 +177,6 @@ def read_info(root: Path) -> HubInfo:
     info = HubInfo(**content)
     check_info(info, str(path))
     return info
-
-
-def _no_hub(root: Path) -> str:
-    found = "a folder without it" if root.is_dir() else "a file" if root.exists() else "no such folder"
-    return (
-        f"{root}: expected a hub (a folder with {HUB_FILE}), found {found}; give a hub's path, or train one"
-    )
-
-
-def write_sentence_transformers_files(root: Path, info: HubInfo) -> None:
-    """Write ``modules.json`` and the files it refers to; they depend on ``info`` only."""
-    for name, text in sentence_transformers_files(info).items():
-        write_atomically(root / name, text)
 
 
 def sentence_transformers_files(info: HubInfo) -> dict[str, str]:

@@ -33,7 +33,7 @@ from modenc.hub.layout import (
     LanguageLayout,
     check_info,
     read_info,
-    write_sentence_transformers_files,
+    sentence_transformers_files,
 )
 from modenc.hub.page import language_page
 from modenc.hub.reading import StoredLanguage, read_language
@@ -204,7 +204,8 @@ class Hub:
         else:
             _refuse_other_files(root)
         with disk_errors(root, _INCOMPLETE):
-            write_sentence_transformers_files(root, info)
+            for name, text in sentence_transformers_files(info).items():
+                write_atomically(root / name, text)
         return cls(root, info)
 
     def _write_info(self) -> None:

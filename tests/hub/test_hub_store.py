@@ -67,7 +67,8 @@ def test_a_folder_of_other_things_is_not_made_a_hub(tmp_path: Path) -> None:
 def test_open_says_what_it_found(hub: Hub, tmp_path: Path) -> None:
     for path, found in (
         (tmp_path / "none", "found no such folder"),
-        (hub.path / "hub.json", "found a file"),
+        (hub.path / "hub.json", "found no such folder"),
+        (Path("kk" * 200), "found no such folder"),
         (tmp_path, "found a folder without it"),
     ):
         with pytest.raises(HubError, match=rf"expected a hub \(a folder with hub.json\), {found}"):
