@@ -12,7 +12,7 @@ from modenc.hub.card import Card
 from modenc.hub.files import read_text
 from modenc.hub.layout import HUB_FILE, README_FILE, HubInfo
 from modenc.hub.page import hub_page
-from modenc.hub.remote import RemoteHub, check_id, hugging_face_errors
+from modenc.hub.remote import REPOSITORY_ID, RemoteHub, hugging_face_errors
 from modenc.hub.store import Hub
 from modenc.languages import listed_codes, normalize_code
 
@@ -58,7 +58,8 @@ def push_hub(
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
-    check_id(repo)
+    if not REPOSITORY_ID.fullmatch(repo):
+        raise HubError(f"expected a repository's id (organization/name), found {repo!r:.200}; give its id")
     api, info = HfApi(token=token), info or hub.info
     codes = hub.languages() if languages is None else [*map(normalize_code, listed_codes(languages))]
     if not codes:
@@ -68,7 +69,9 @@ def push_hub(
         copied = hub.copy(Path(folder, "hub"), info, codes)
         commit, there = _destination(api, repo, private, revision)
         cards = _cards_there(repo, commit, there, info, token) | {code: copied.card(code) for code in codes}
-        page = _page(hub, repo, info, cards)
+        own, first = hub.path / README_FILE, info.pivot
+        in_order = [cards[code] for code in sorted(cards, key=lambda code: (code != first, code))]
+        page = read_text(own) if own.is_file() else hub_page(repo, info, in_order)
         (copied.path / README_FILE).write_text(page, encoding="utf-8", errors="backslashreplace")
         paths = sorted(path for path in copied.path.rglob("*") if path.is_file())
         files = {path.relative_to(copied.path).as_posix(): path for path in paths}
@@ -118,9 +121,3 @@ def _cards_there(
     if different := info.differences(found.info):
         raise HubError(f"{repo} is another kind of hub ({different}); nothing was uploaded. Give another id")
     return {code: found.card(code) for code in found.languages()}
-
-
-def _page(hub: Hub, repo: str, info: HubInfo, cards: dict[str, Card]) -> str:
-    own = hub.path / README_FILE
-    codes = sorted(cards, key=lambda code: (code != info.pivot, code))
-    return read_text(own) if own.is_file() else hub_page(repo, info, [cards[code] for code in codes])

@@ -33,7 +33,7 @@ from modenc.storage import disk_errors
 logger = logging.getLogger(__name__)
 
 _CARD = re.compile(rf"[a-z]{{2,8}}/{re.escape(CARD_FILE)}")
-_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+REPOSITORY_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _SECONDS = 10.0
 
 
@@ -55,19 +55,6 @@ def hugging_face_errors(repository: str, revision: str | None = None) -> Iterato
             f"({type(error).__name__}: {said}). Check the id (or the folder's path), the revision and the "
             "network; for a private or gated repository give token=, set HF_TOKEN, or run hf auth login"
         ) from error
-
-
-def check_id(repository: str) -> None:
-    """Check that a name has the form of an id.
-
-    Raises:
-        HubError: it has not.
-    """
-    if not _ID.fullmatch(repository):
-        raise HubError(
-            "expected the id of a repository on Hugging Face (organization/name), found "
-            f"{repository!r:.200}; give its id"
-        )
 
 
 def open_hub(
@@ -99,7 +86,7 @@ def open_hub(
                 "a local folder; leave it out"
             )
         return hub if isinstance(hub, Hub) else Hub.open(hub)
-    if not _ID.fullmatch(name):
+    if not REPOSITORY_ID.fullmatch(name):
         raise HubError(
             f"{name:.200}: expected a hub's folder, found no such folder; nor is it the id of a hub on "
             "Hugging Face (organization/name). Give a hub's path, or train one"

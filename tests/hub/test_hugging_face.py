@@ -262,7 +262,7 @@ def test_a_push_that_would_harm_is_refused(server: FakeHuggingFace, hub_copy: Hu
         push_hub(other, REPO)
     with pytest.raises(HubError, match="expected a private repository, found a public one"):
         push_hub(hub_copy, REPO, private=True)
-    with pytest.raises(HubError, match="expected the id of a repository"):
+    with pytest.raises(HubError, match="expected a repository's id"):
         push_hub(hub_copy, "nameless")
     server.broken["commit"] = refusal(huggingface_hub.errors.HfHubHTTPError, 403, "403 Forbidden")
     with pytest.raises(HubError, match=r"Hugging Face refuses this .*403"):
