@@ -165,12 +165,12 @@ def test_weights_that_float32_does_not_hold_are_refused(dtype, bits, hub_copy, t
 
 
 LORA_ISSUES = [
-    ("use_dora", True, "expected a plain peft LoRA .* found use_dora True"),
-    ("bias", "all", "bias 'all'"),
-    ("lora_bias", True, "lora_bias True"),
-    ("init_lora_weights", "pissa", "init_lora_weights 'pissa'"),
-    ("peft_type", "IA3", "found 'IA3'"),
-    ("alpha_pattern", {"query": 32}, "one lora_alpha for all layers"),
+    ("use_dora", True, "expected a plain peft LoRA .* found {'use_dora': True}"),
+    ("bias", "all", "'bias': 'all'"),
+    ("lora_bias", True, "'lora_bias': True"),
+    ("init_lora_weights", "pissa", "'init_lora_weights': 'pissa'"),
+    ("peft_type", "IA3", "found {'peft_type': 'IA3'}"),
+    ("alpha_pattern", {"query": 32}, "alpha_pattern"),
     ("modules_to_save", ["classifier"], "modules_to_save"),
     ("r", 5, "expected rank 5"),
     ("base_model_name_or_path", "someone/another-base", "'someone/another-base'; add --force"),
