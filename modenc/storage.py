@@ -1,4 +1,4 @@
-"""Safe writing of files: errors of full disks, atomic replacement, and locks."""
+"""Safe writing of files: errors of full disks, atomic replacement, locks, and modenc's cache."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ import secrets
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from modenc.errors import ModencError, StorageError
-
-LOCK_FILE = ".lock"
-"""Name of the lock file in a folder that only one process at a time may use."""
 
 _CODES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
 # Outside the folder being written, these errors concern files that were read.
@@ -122,11 +119,50 @@ def exclusive_lock(folder: Path, error_if_held: ModencError, timeout: float = 0)
     """
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        lock = FileLock(folder / LOCK_FILE).acquire(timeout=timeout)
+        lock = FileLock(folder / ".lock").acquire(timeout=timeout)
     except Timeout:
         raise error_if_held from None
     with lock:
         yield
+
+
+def cache_dir() -> Path:
+    """Return modenc's cache folder: ``$MODENC_CACHE``, ``$XDG_CACHE_HOME/modenc``, or ``~/.cache/modenc``."""
+    if explicit := os.environ.get("MODENC_CACHE"):
+        return Path(explicit)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "modenc"
+
+
+@contextmanager
+def new_cache_folder(target: Path) -> Iterator[Path]:
+    """Yield a temporary sibling folder that becomes ``target`` when the block succeeds.
+
+    If another process finishes ``target`` first, its folder is kept and this one is removed.
+
+    Raises:
+        StorageError: the cache cannot be written.
+    """
+    with disk_errors(target.parent, "what was there is kept (MODENC_CACHE names another folder)"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with whole_folder(target) as temporary:
+                yield temporary
+        except OSError:
+            if not target.is_dir():
+                raise
+
+
+def recall(path: Path) -> str:
+    """Return the line that :func:`remember` wrote into a file of the cache; empty without one."""
+    with suppress(OSError):
+        return path.read_text(encoding="utf-8").strip()
+    return ""
+
+
+def remember(path: Path, line: str) -> None:
+    """Write a line into a file of the cache; if it cannot be written, what it says is found out again."""
+    with suppress(OSError):
+        write_atomically(path, f"{line}\n")
 
 
 def _reason(error: Exception, wanted: set[int]) -> str | None:

@@ -21,8 +21,8 @@ from sentences import SENTENCES
 
 import modenc
 from modenc import ModencError, ModularEncoder, Recipe, load_recipe
-from modenc.cache import new_cache_folder
 from modenc.data.kinds import ParallelRow
+from modenc.storage import new_cache_folder
 from modenc.training.data_access import TrainingData
 
 ROOT = Path(__file__).resolve().parent.parent

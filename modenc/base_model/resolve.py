@@ -27,8 +27,8 @@ from modenc.base_model.trust import (
     model_folder,
     refuse_adapter,
 )
-from modenc.cache import Marker, cache_dir
 from modenc.errors import BaseModelError
+from modenc.storage import cache_dir, recall, remember
 
 SUPPORTED_FAMILIES = ("bert", "xlm-roberta", "roberta")
 
@@ -68,12 +68,12 @@ class BaseModel:
         Raises:
             BaseModelError: as for :meth:`load_body`.
         """
-        known = _known_fingerprint(self.folder)
-        body = self.load_body()
-        if not (found := known.lines()):
-            found = [compute_fingerprint(body)]
-            known.write(found)
-        return body, found[0]
+        file = _fingerprint_file(self.folder)
+        body, found = self.load_body(), recall(file)
+        if not found:
+            found = compute_fingerprint(body)
+            remember(file, found)
+        return body, found
 
     @property
     def hidden_size(self) -> int:
@@ -135,18 +135,17 @@ class BaseModel:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the body's parameters, see :func:`compute_fingerprint`."""
-        found = _known_fingerprint(self.folder).lines()
-        return found[0] if found else self.load_with_fingerprint()[1]
+        return recall(_fingerprint_file(self.folder)) or self.load_with_fingerprint()[1]
 
 
-def _known_fingerprint(folder: Path) -> Marker:
-    """Return the cache's marker with the fingerprint of a folder whose files are in this state."""
+def _fingerprint_file(folder: Path) -> Path:
+    """Return the cache's file for the fingerprint of a folder whose files are in this state."""
     # No file in a subfolder is read: see `check_weights`.
     files = sorted(file for file in folder.iterdir() if file.suffix in (".json", ".safetensors"))
     stats = [(file.name, file.stat()) for file in files if file.is_file()]
     state = [(name, stat.st_size, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns) for name, stat in stats]
     key = hashlib.sha256(repr((str(folder.resolve()), state)).encode()).hexdigest()
-    return Marker(cache_dir() / "fingerprints" / key)
+    return cache_dir() / "fingerprints" / key
 
 
 def compute_fingerprint(body: torch.nn.Module) -> str:

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from modenc.cache import Marker, cache_dir
 from modenc.errors import HubError, ModencError
 from modenc.hub.card import Card
 from modenc.hub.checks import listing_issues, raise_issues
@@ -28,7 +27,7 @@ from modenc.hub.layout import (
 )
 from modenc.hub.reading import read_language
 from modenc.hub.store import Hub
-from modenc.storage import disk_errors
+from modenc.storage import cache_dir, disk_errors, recall, remember
 
 logger = logging.getLogger(__name__)
 
@@ -121,19 +120,18 @@ class RemoteHub(Hub):
             StorageError: the cache cannot be written.
         """
         cache = cache_dir() / "hubs" / repository.replace("/", "--")
-        last = Marker(cache / "refs" / quote(revision or "main", safe=""))
+        last = cache / "refs" / quote(revision or "main", safe="")
         try:
             commit, sizes = _listing(repository, revision, token, local_files_only)
         except HubError as error:
-            (commit,) = last.lines() or [""]
+            commit = recall(last) or revision or ""
             if not (cache / commit / HUB_FILE).is_file():
                 raise
             if not local_files_only:
                 logger.warning("%s: using the cache, at commit %s (%s)", repository, commit, error)
         else:
             _fetch_index(cache / commit, repository, sizes, token)
-            for known in (last, Marker(cache / "refs" / commit)):
-                known.write([commit])
+            remember(last, commit)
         root = cache / commit
         return cls(root, read_info(root), repository, token, local_files_only)
 

@@ -10,7 +10,6 @@ from typing import Any
 from langcodes import Language
 
 from modenc.base_model.trust import check_config, has_safetensors, model_errors, model_folder, refuse_adapter
-from modenc.cache import COMMIT
 from modenc.errors import LanguageError, require_extra
 from modenc.languages import find_code, normalize_code, script_of_code
 from modenc.translation import Translation
@@ -21,6 +20,7 @@ _BATCH_SIZE = 16
 _BEAMS = 4
 _EXPECTED = "a translation model's folder, or its id on Hugging Face"
 _MOST_SHOWN = 40
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 # Tokens of languages: those of NLLB (kaz_Cyrl) and those of M2M100 (__kk__).
 _TAG = re.compile(r"([a-z]{3}_[A-Z][a-z]{3})|__([a-z]{2,3})__")
 
@@ -47,7 +47,7 @@ class Model:
             folder = model_folder(location, revision or None)
         refuse_adapter(name, folder)
         # The commit of what was downloaded; None for a folder.
-        commit = folder.name if COMMIT.fullmatch(folder.name) else None
+        commit = folder.name if _COMMIT.fullmatch(folder.name) else None
         # For cards, without the path.
         self.name = local.resolve().name if local.is_dir() else f"{location}@{commit}"
         with model_errors(name, _EXPECTED):
