@@ -25,7 +25,7 @@ def is_allowed(license_: str, licenses: Sequence[str]) -> bool:
     allowed = set(map(_key, licenses))
     names = _names(license_)
     # One license's own name may have "and" or a comma in it.
-    return _key(license_) in allowed or (bool(names) and names.keys() <= allowed)
+    return _key(license_) in allowed or (bool(names) and names <= allowed)
 
 
 def commercial_use(licenses: Iterable[str]) -> str:
@@ -42,8 +42,8 @@ def commercial_use(licenses: Iterable[str]) -> str:
     return "yes" if stated and all(known) else "unknown"
 
 
-def _names(license_: str) -> dict[str, str]:
-    return {_key(name): name for name in _BETWEEN.split(_MIXED.sub("", license_)) if name}
+def _names(license_: str) -> set[str]:
+    return {_key(name) for name in _BETWEEN.split(_MIXED.sub("", license_)) if name}
 
 
 def _key(name: str) -> str:

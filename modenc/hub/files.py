@@ -23,8 +23,7 @@ def json_object(content: str | bytes, where: str) -> dict[str, Any]:
         HubError: it is something else.
     """
     try:
-        text = content if isinstance(content, str) else content.decode("utf-8")
-        parsed = json.loads(text)
+        parsed = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise HubError(f"{where}: expected readable JSON, found: {error}") from error
     if not isinstance(parsed, dict):
