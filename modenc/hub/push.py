@@ -117,7 +117,7 @@ def _cards_there(
                 "nothing was uploaded. Give another id"
             )
         return {}
-    found = RemoteHub.at(repo, commit, token)
+    found = RemoteHub(repo, commit, token)
     if different := info.differences(found.info):
         raise HubError(f"{repo} is another kind of hub ({different}); nothing was uploaded. Give another id")
     return {code: found.card(code) for code in found.languages()}

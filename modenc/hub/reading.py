@@ -59,13 +59,11 @@ class StoredLanguage:
     """Layer number → alignment adapter."""
 
 
-def read_language(
-    layout: LanguageLayout, card: Card, info: HubInfo, lang: str
-) -> tuple[StoredLanguage, list[HubIssue]]:
+def read_language(root: Path, card: Card, info: HubInfo, lang: str) -> tuple[StoredLanguage, list[HubIssue]]:
     """Read a language's folder, in a hub or not, and check it against its card and the base.
 
     Args:
-        layout: the folder.
+        root: the folder.
         card: its card.
         info: information about the base, from the hub.
         lang: expected language.
@@ -73,7 +71,7 @@ def read_language(
     Returns:
         The language, without the parts that cannot be used, and the issues.
     """
-    files = _FolderReader(layout.root, card.files)
+    files = _FolderReader(root, card.files)
     if card.lang != lang:
         files.report(CARD_FILE, f"expected the modules of {lang!r}, found those of {card.lang!r}")
     if card.base_fingerprint != info.base_fingerprint:
@@ -82,24 +80,18 @@ def read_language(
             f"expected modules for the base {info.base_id} ({info.base_fingerprint}), found modules for "
             f"{card.base_id} ({card.base_fingerprint}); use a hub of that base",
         )
-    folder = layout.root.parent
-    if any(path.is_symlink() for path in (folder, layout.root, folder / CARD_FILE)):
+    if any(path.is_symlink() for path in (root.parent, root, root.parent / CARD_FILE)):
         files.report(CARD_FILE, "expected a plain folder with a plain file, found a link")
-    with files.reporting(CARD_FILE):
-        files.issues += listing_issues(_sizes(layout.root), card.files, info.hidden_size)
+    sizes = {
+        name: None if path.is_symlink() or not path.is_file() else path.stat().st_size
+        for name, path in files_below(root)
+    }
+    files.issues += listing_issues(sizes, card.files, info.hidden_size)
     # Only files that are those on the card are opened.
     parts = () if files.issues else tuple(PART_FILES)
     if parts and README_FILE in card.files:
         files.read(README_FILE, MOST_JSON_BYTES)
     return _parse(files, lang, card.fingerprint(), parts, info.hidden_size), files.issues
-
-
-def _sizes(root: Path) -> dict[str, int | None]:
-    """Return name → bytes of the files of a language; None for a link or special file."""
-    return {
-        name: None if path.is_symlink() or not path.is_file() else path.stat().st_size
-        for name, path in files_below(root)
-    }
 
 
 def read_parts(layout: LanguageLayout, hidden_size: int, parts: Iterable[str] = PART_FILES) -> StoredLanguage:

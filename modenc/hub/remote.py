@@ -18,13 +18,7 @@ from modenc.errors import HubError, ModencError
 from modenc.hub.card import Card
 from modenc.hub.checks import listing_issues, raise_issues
 from modenc.hub.files import MOST_JSON_BYTES
-from modenc.hub.layout import (
-    CARD_FILE,
-    HUB_FILE,
-    HubInfo,
-    LanguageLayout,
-    read_info,
-)
+from modenc.hub.layout import CARD_FILE, HUB_FILE, read_info
 from modenc.hub.reading import read_language
 from modenc.hub.store import Hub
 from modenc.storage import cache_dir, disk_errors, recall, remember
@@ -90,35 +84,24 @@ def open_hub(
             f"{name:.200}: expected a hub's folder, found no such folder; nor is it the id of a hub on "
             "Hugging Face (organization/name). Give a hub's path, or train one"
         )
-    return RemoteHub.at(name, revision, token, local_files_only)
+    return RemoteHub(name, revision, token, local_files_only)
 
 
 class RemoteHub(Hub):
-    """A hub on Hugging Face at one commit, in the cache; made by :func:`open_hub`."""
+    """A hub on Hugging Face at the present commit of a revision, in the cache, which has all of its cards.
+
+    Raises:
+        HubError: there is no such hub or revision, or it is not in the cache and cannot be fetched.
+        StorageError: the cache cannot be written.
+    """
 
     def __init__(
-        self, path: Path, info: HubInfo, repository: str, token: bool | str | None, local_files_only: bool
-    ) -> None:
-        super().__init__(path, info)
-        self.name = repository
-        self.commit = path.name
-        self._token = token
-        self._local_files_only = local_files_only
-
-    @classmethod
-    def at(
-        cls,
+        self,
         repository: str,
-        revision: str | None = None,
-        token: bool | str | None = None,
+        revision: str | None,
+        token: bool | str | None,
         local_files_only: bool = False,
-    ) -> RemoteHub:
-        """Open the hub at the present commit of ``revision``, and fetch its cards.
-
-        Raises:
-            HubError: there is no such hub or revision, or it is not in the cache and cannot be fetched.
-            StorageError: the cache cannot be written.
-        """
+    ) -> None:
         cache = cache_dir() / "hubs" / repository.replace("/", "--")
         last = cache / "refs" / quote(revision or "main", safe="")
         try:
@@ -132,8 +115,11 @@ class RemoteHub(Hub):
         else:
             _fetch_index(cache / commit, repository, sizes, token)
             remember(last, commit)
-        root = cache / commit
-        return cls(root, read_info(root), repository, token, local_files_only)
+        super().__init__(cache / commit, read_info(cache / commit))
+        self.name = repository
+        self.commit = commit
+        self._token = token
+        self._local_files_only = local_files_only
 
     def folder(self, lang: str) -> Path:
         """Return the folder of a language; files that the cache lacks are fetched first.
@@ -156,11 +142,10 @@ class RemoteHub(Hub):
         raise_issues(list(listing_issues(there, card.files, self.info.hidden_size)), lang, where)
         _download(self.path, self.name, [prefix + name for name in card.files], self._token)
         logger.info("fetched %s", where)
-        layout = LanguageLayout(folder / card.version)
-        _, issues = read_language(layout, card, self.info, lang)
+        _, issues = read_language(folder / card.version, card, self.info, lang)
         if issues:
             for name in card.files:
-                (layout.root / name).unlink(missing_ok=True)
+                (folder / card.version / name).unlink(missing_ok=True)
         raise_issues(issues, lang, where)
 
     def __getstate__(self) -> dict[str, object]:

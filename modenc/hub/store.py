@@ -77,7 +77,7 @@ class Hub:
     def languages(self) -> list[str]:
         """Return the codes of the hub's languages, sorted, the pivot first.
 
-        Folders whose name is no normalized code are left out; :meth:`verify` reports them.
+        Folders whose name is no normalized code are left out.
 
         Raises:
             HubError: the folder is gone or not readable.
@@ -128,8 +128,7 @@ class Hub:
         """
         folder = self.folder(lang)
         card = read_card(folder)
-        layout = LanguageLayout(folder / card.version)
-        language, issues = read_language(layout, card, self.info, folder.name)
+        language, issues = read_language(folder / card.version, card, self.info, folder.name)
         # A version is removed with its language, or at the second replacement after it.
         if issues and self.card(lang).version != card.version:
             return self.read(lang)
@@ -145,11 +144,11 @@ class Hub:
         issues: list[HubIssue] = []
         for code in self.languages() if lang is None else [self.folder(lang).name]:
             try:
-                layout, card = self.layout(code), self.card(code)
+                folder, card = self.folder(code), self.card(code)
             except HubError as error:
                 issues.append(HubIssue(CARD_FILE, str(error), code))
                 continue
-            _, found = read_language(layout, card, self.info, code)
+            _, found = read_language(folder / card.version, card, self.info, code)
             issues += [replace(issue, lang=code) for issue in found]
         return issues
 
@@ -334,7 +333,7 @@ class Hub:
         return complete
 
     def _check(self, folder: Path, card: Card, lang: str, shown_as: Path) -> None:
-        _, issues = read_language(LanguageLayout(folder), card, self.info, lang)
+        _, issues = read_language(folder, card, self.info, lang)
         raise_issues(issues, lang, shown_as)
 
 
@@ -368,8 +367,6 @@ def _remove_unused(folder: Path, used: Sequence[str | None]) -> None:
 
 def _refuse_other_files(root: Path) -> None:
     """Check that a folder is new, or has nothing in it but hidden files and those that a hub begins with."""
-    if root.exists() and not root.is_dir():
-        raise HubError(f"{root}: expected a new or empty folder for a hub, found a file")
     ours = {MODULES_FILE, CONFIG_FILE, POOLING_FOLDER, README_FILE}
     others = sorted(
         entry.name
