@@ -57,9 +57,7 @@ def disk_errors(where: Path, kept: str) -> Iterator[None]:
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a temporary sibling path; its file replaces ``path`` when the block succeeds."""
-    # Threads share a process id, and so may processes in containers.
-    own = f"{os.getpid()}-{secrets.token_hex(4)}"
-    temporary = path.with_name(f".{path.stem}.tmp-{own}{path.suffix}")
+    temporary = path.with_name(f".{path.stem}.tmp-{secrets.token_hex(8)}{path.suffix}")
     try:
         yield temporary
         temporary.replace(path)
@@ -99,7 +97,7 @@ def sync_tree(root: Path) -> None:
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary sibling folder; it becomes ``path``, missing or empty, when the block succeeds."""
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
+    temporary = path.with_name(f".{path.name}.tmp-{secrets.token_hex(8)}")
     temporary.mkdir()
     try:
         yield temporary
