@@ -117,36 +117,20 @@ def check_info(info: HubInfo, where: str) -> None:
     raise HubError(f"{where}: {wrong}; correct it")
 
 
-@dataclass(frozen=True)
+@dataclass
 class LanguageLayout:
-    """Paths in the folder of one language's modules."""
+    """Paths in the folder of one language's modules.
+
+    ``tokenizer`` is the folder of ``tokenizer.json``, and ``embeddings`` the file with the tensors at
+    :data:`EMBEDDINGS_TENSOR`; both are absent if the language keeps the base's vocabulary. ``la`` and ``se``
+    are folders in peft's format, and ``cla``, absent for the pivot, is one in AdapterHub's.
+    """
 
     root: Path
 
-    @property
-    def tokenizer(self) -> Path:
-        """Folder of ``tokenizer.json``; absent if the language keeps the base's vocabulary."""
-        return self.root / "tokenizer"
-
-    @property
-    def embeddings(self) -> Path:
-        """File with the tensors at :data:`EMBEDDINGS_TENSOR`; present if ``tokenizer`` is."""
-        return self.root / "embeddings.safetensors"
-
-    @property
-    def la(self) -> Path:
-        """Folder of the language adapter, in peft's format."""
-        return self.root / "la"
-
-    @property
-    def se(self) -> Path:
-        """Folder of the sentence-encoding adapter, in peft's format."""
-        return self.root / "se"
-
-    @property
-    def cla(self) -> Path:
-        """Folder of the alignment adapter, in AdapterHub's format; absent for the pivot."""
-        return self.root / "cla"
+    def __post_init__(self) -> None:
+        self.tokenizer, self.embeddings = self.root / "tokenizer", self.root / "embeddings.safetensors"
+        self.la, self.se, self.cla = (self.root / part for part in ("la", "se", "cla"))
 
     def present(self) -> tuple[str, ...]:
         """Return the parts that exist, of ``tokenizer embeddings la se cla``, in this order."""
