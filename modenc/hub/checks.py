@@ -436,12 +436,8 @@ def parse_tokenizer(files: Mapping[str, bytes]) -> ParsedTokenizer:
     """Parse the contents of :data:`TOKENIZER_FILES`, of which only the first is required.
 
     Raises:
-        HubError: it is damaged, too large, fails on a text, or has ids that are no rows of the embeddings.
+        HubError: it is damaged, fails on a text, or has ids that are no rows of the embeddings.
     """
-    for name, content in files.items():
-        if len(content) > (most := TOKENIZER_FILES.get(name, -1)):
-            allowed = f"at most {most >> 20} MB" if most > 0 else f"{', '.join(TOKENIZER_FILES)} alone"
-            raise HubError(f"expected {allowed}, found {name} of {len(content)} bytes")
     try:
         with panics_caught():
             backend = Tokenizer.from_buffer(files[TOKENIZER_FILE])
@@ -450,7 +446,10 @@ def parse_tokenizer(files: Mapping[str, bytes]) -> ParsedTokenizer:
             around, unknown = backend.encode("").ids, backend.encode(_UNKNOWN).ids
     except (TokenizerPanic, ValueError) as error:
         raise HubError(f"expected a readable {TOKENIZER_FILE}, found: {error}") from error
-    _check_ids(backend, {*around, *unknown})
+    vocabulary = backend.get_vocab(with_added_tokens=True)
+    ids, pieces = {*around, *unknown, *vocabulary.values()}, len(vocabulary)
+    if not ids or min(ids) < 0 or max(ids) >= pieces:
+        raise HubError(f"expected ids from 0 to {pieces - 1}, one for each of the tokens, found others")
     if len(around) > _MOST_AROUND:
         raise HubError(f"expected at most {_MOST_AROUND} tokens around a text, found {len(around)}")
     config = json_object(files.get(TOKENIZER_CONFIG, b"{}"), TOKENIZER_CONFIG)
@@ -472,10 +471,3 @@ def _special_token(value: Any, name: str, backend: Tokenizer) -> str:
         if isinstance(text, str) and backend.token_to_id(text) is not None:
             return text
     raise HubError(f"expected {name} of {TOKENIZER_CONFIG} in the vocabulary, found {text!r:.60}")
-
-
-def _check_ids(backend: Tokenizer, used: set[int]) -> None:
-    vocabulary = backend.get_vocab(with_added_tokens=True)
-    found, pieces = used.union(vocabulary.values()), len(vocabulary)
-    if not found or min(found) < 0 or max(found) >= pieces:
-        raise HubError(f"expected ids from 0 to {pieces - 1}, one for each of the tokens, found others")
