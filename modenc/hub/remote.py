@@ -130,23 +130,21 @@ class RemoteHub(Hub):
             StorageError: the cache cannot be written.
         """
         folder, card = super().folder(lang), self.card(lang)
-        if not _is_whole(folder / card.version, card):
-            self._fetch(folder, card)
-        return folder
-
-    def _fetch(self, folder: Path, card: Card) -> None:
-        lang, where = folder.name, f"{self.name}, {folder.name} at commit {self.commit}"
+        if _is_whole(folder / card.version, card):
+            return folder
+        code, where = folder.name, f"{self.name}, {folder.name} at commit {self.commit}"
         _, sizes = _listing(self.name, self.commit, self._token, self._local_files_only)
-        prefix = f"{lang}/{card.version}/"
+        prefix = f"{code}/{card.version}/"
         there = {name.removeprefix(prefix): size for name, size in sizes.items() if name.startswith(prefix)}
-        raise_issues(list(listing_issues(there, card.files, self.info.hidden_size)), lang, where)
+        raise_issues(list(listing_issues(there, card.files, self.info.hidden_size)), code, where)
         _download(self.path, self.name, [prefix + name for name in card.files], self._token)
         logger.info("fetched %s", where)
-        _, issues = read_language(folder / card.version, card, self.info, lang)
+        _, issues = read_language(folder / card.version, card, self.info, code)
         if issues:
             for name in card.files:
                 (folder / card.version / name).unlink(missing_ok=True)
-        raise_issues(issues, lang, where)
+        raise_issues(issues, code, where)
+        return folder
 
     def __getstate__(self) -> dict[str, object]:
         # Pickles should not hold the token. Other processes find their own, or use the cache.
