@@ -35,7 +35,7 @@ from modenc.training.objectives.emma_x import (
     EmmaXLoss,
     EmmaXWarmup,
 )
-from modenc.training.objectives.vmsst import Sentences, SourceSeparation, VmsstLoss
+from modenc.training.objectives.vmsst import SourceSeparation, VmsstLoss
 from modenc.training.stage import Stage
 from modenc.training.trainers import AuxiliaryModel, train_auxiliary, train_sentence_model
 
@@ -201,17 +201,16 @@ def _vmsst(inputs: ObjectiveInputs) -> Iterator[Phase]:
     texts = list(dict.fromkeys(pairs.texts))
     own = {text: number for number, text in enumerate(texts)}
     targets, table = _targets(inputs, [*texts, *pairs.distinct])
-    settings, languages = plan.vmsst, 1 + len(inputs.pairs)
-    auxiliary = SourceSeparation(inputs.settings.objective, table, languages, plan.decoder, settings)
+    variant, languages = inputs.settings.objective, 1 + len(inputs.pairs)
+    auxiliary = SourceSeparation(variant, table, languages, plan.decoder, plan.vmsst)
     loss = VmsstLoss(
         inputs.model,
         auxiliary,
-        Sentences(targets, len(texts), inputs.embed),
         inputs.vectors(pairs.distinct),
+        targets,
+        first_pivot=len(texts),
+        embed=inputs.embed,
         scale=inputs.settings.scale,
-        elbo_weight=settings.elbo_weight,
-        joint_weight=settings.joint_weight,
-        kl_steps=settings.kl_steps if settings.kl else 0,
     )
     yield from _decoder_alone(inputs, auxiliary, loss.pivot_reconstruction_loss, len(pairs.distinct))
     labels = [[own[text] for text in pairs.texts], pairs.rows, [1 + lang for lang in pairs.languages]]

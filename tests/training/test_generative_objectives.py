@@ -22,7 +22,6 @@ from modenc.training.objectives.decoder import (
     sequence_nll,
 )
 from modenc.training.objectives.vmsst import (
-    Sentences,
     SourceSeparation,
     TranslationSide,
     VmsstLoss,
@@ -190,10 +189,10 @@ def _separation(variant, targets, languages=3, **changes):
     return auxiliary.eval()
 
 
-def _vmsst(variant, targets, encoder, kl_steps=10):
-    auxiliary = _separation(variant, targets)
-    sentences = Sentences(targets, 6, torch.nn.Embedding(1000, HIDDEN).forward)
-    return VmsstLoss(encoder, auxiliary, sentences, None, joint_weight=0.5, kl_steps=kl_steps)
+def _vmsst(variant, targets, encoder, **changes):
+    auxiliary = _separation(variant, targets, joint_weight=0.5, kl_steps=10, **changes)
+    embed = torch.nn.Embedding(1000, HIDDEN).forward
+    return VmsstLoss(encoder, auxiliary, None, targets, first_pivot=6, embed=embed, scale=20.0)
 
 
 def test_bitranslation_is_both_sentences_from_each_others_mean(targets):
@@ -225,7 +224,7 @@ def test_the_bound_against_monte_carlo_of_its_definition(targets):
         semantic = (one.mean, loss.auxiliary.log_variance(one.mean))
         inferred = []
         for side in (one, two):
-            embedded = loss.sentences.embed(targets.ids(side.targets))
+            embedded = loss.embed(targets.ids(side.targets))
             mask = side.targets != IGNORED
             inferred.append(loss.auxiliary.infer(side.mean, embedded, mask, side.languages))
         total = 0.0
@@ -267,7 +266,7 @@ def test_the_divergence_rises_with_the_steps_and_can_be_left_out(targets):
     assert whole - half == pytest.approx(half - start, rel=1e-3)
     assert whole > half > start
     assert at(20) == whole
-    assert at(10, kl_steps=0) == pytest.approx(start, rel=1e-6)
+    assert at(10, kl=False) == pytest.approx(start, rel=1e-6)
 
 
 def test_vmsst_contrastive_is_the_sum_of_both(targets):

@@ -124,6 +124,7 @@ class SourceSeparation(nn.Module):
         super().__init__()
         hidden, std = embeddings.shape[1], float(embeddings.std())
         self.variant = variant
+        self.options = options
         self.has_language_variable = variant != "bitranslation"
         condition = 2 * hidden if self.has_language_variable else hidden
         self.of_language = range(languages) if options.decoders == "each" else [0] * languages
@@ -133,7 +134,6 @@ class SourceSeparation(nn.Module):
             )
             for _ in range(max(self.of_language) + 1)
         )
-        self.use_language = options.decoder_language
         if not self.has_language_variable:
             return
         self.log_variance = log_variance_head(hidden)
@@ -156,7 +156,7 @@ class SourceSeparation(nn.Module):
         if self.has_language_variable:
             own = torch.zeros_like(semantic) if language is None else language
             condition = torch.cat([semantic, own.to(semantic)], dim=-1)
-        start = languages if self.use_language else torch.zeros_like(languages)
+        start = languages if self.options.decoder_language else torch.zeros_like(languages)
         losses = semantic.new_zeros(len(semantic), dtype=torch.float32)
         for number, decoder in enumerate(self.decoders):
             rows = torch.tensor([self.of_language[lang] == number for lang in languages.tolist()])
@@ -185,17 +185,6 @@ class SourceSeparation(nn.Module):
 
 
 @dataclass(frozen=True)
-class Sentences:
-    """Target texts of the decoders: the texts, then the pivot's sentences."""
-
-    targets: TargetTexts
-    first_pivot: int
-    """Row in ``targets`` of the first pivot sentence."""
-    embed: Callable[[Tensor], Tensor]
-    """Function from ids to embeddings, for the language inference networks."""
-
-
-@dataclass(frozen=True)
 class TranslationSide:
     """One language's sentences of a batch of translations."""
 
@@ -210,16 +199,15 @@ class TranslationSide:
 class VmsstLoss(TranslationLoss):
     """The losses ``bitranslation``, ``vmsst`` and ``vmsst_contrastive``, by the variant of ``auxiliary``.
 
-    The label [batch, 3] has the text's row in ``sentences``, the pivot sentence's row in ``pivot``, and the
+    The label [batch, 3] has the text's row in ``targets``, the pivot sentence's row in ``pivot``, and the
     text's language (0: the pivot).
 
     Args:
         model, auxiliary, pivot: as :class:`~modenc.training.objectives.contrast.TranslationLoss` takes them.
-        sentences: the decoders' targets.
+        targets: the decoders' targets: the texts, then the pivot's sentences.
+        first_pivot: row in ``targets`` of the first pivot sentence.
+        embed: function from ids to embeddings, for the language inference networks.
         scale: τ.
-        elbo_weight: λ.
-        joint_weight: λ'.
-        kl_steps: steps over which a rises to 1; 0: no divergence.
     """
 
     auxiliary: SourceSeparation
@@ -228,20 +216,17 @@ class VmsstLoss(TranslationLoss):
         self,
         model: SentenceTransformer,
         auxiliary: SourceSeparation,
-        sentences: Sentences,
         pivot: Tensor | None,
-        *,
-        scale: float = 20.0,
-        elbo_weight: float = 0.025,
-        joint_weight: float = 5e-4,
-        kl_steps: int = 1000,
+        targets: TargetTexts,
+        first_pivot: int,
+        embed: Callable[[Tensor], Tensor],
+        scale: float,
     ) -> None:
         super().__init__(model, auxiliary, pivot)
-        self.sentences = sentences
+        self.targets = targets
+        self.first_pivot = first_pivot
+        self.embed = embed
         self.scale = scale
-        self.elbo_weight = elbo_weight
-        self.joint_weight = joint_weight
-        self.kl_steps = kl_steps
         self.step = 0
 
     def begin_step(self, step: int) -> None:
@@ -256,7 +241,7 @@ class VmsstLoss(TranslationLoss):
         if self.auxiliary.variant != "vmsst_contrastive":
             return loss
         contrast = symmetric_contrast(own, other, pivot_rows, self.scale)
-        return contrast + self.joint_weight * loss
+        return contrast + self.auxiliary.options.joint_weight * loss
 
     def pivot_reconstruction_loss(self, rows: Tensor) -> Tensor:
         """Compute -log p(y | μ(y)) of the pivot's sentences in ``rows`` [batch], from cached vectors."""
@@ -271,7 +256,7 @@ class VmsstLoss(TranslationLoss):
         losses = self.auxiliary.write(two.mean, None, one.targets, one.languages)
         losses = losses + self.auxiliary.write(one.mean, None, two.targets, two.languages)
         if self.auxiliary.has_language_variable:
-            losses = losses + self.elbo_weight * self.negative_elbo(one, two)
+            losses = losses + self.auxiliary.options.elbo_weight * self.negative_elbo(one, two)
         total: Tensor = losses.sum() / (pieces_in(one.targets) + pieces_in(two.targets))
         return total
 
@@ -283,20 +268,20 @@ class VmsstLoss(TranslationLoss):
         semantic = draw_gaussian(mean, log_variance)
         losses, divergences = semantic.new_zeros(len(semantic)), gaussian_divergence(mean, log_variance)
         for side in (one, two):
-            embedded = self.sentences.embed(self.sentences.targets.ids(side.targets.cpu())).to(semantic)
+            embedded = self.embed(self.targets.ids(side.targets.cpu())).to(semantic)
             inferred = self.auxiliary.infer(side.mean, embedded, side.targets != IGNORED, side.languages)
             losses = losses + self.auxiliary.write(
                 semantic, draw_gaussian(*inferred), side.targets, side.languages
             )
             divergences = divergences + gaussian_divergence(*inferred)
-        if not self.kl_steps:
+        if not self.auxiliary.options.kl:
             return losses
-        return losses + min(1.0, self.step / self.kl_steps) * divergences
+        return losses + min(1.0, self.step / self.auxiliary.options.kl_steps) * divergences
 
     def _pivot_side(self, vectors: Tensor, rows: Tensor) -> TranslationSide:
-        return self._side(vectors, rows + self.sentences.first_pivot, torch.zeros_like(rows))
+        return self._side(vectors, rows + self.first_pivot, torch.zeros_like(rows))
 
     def _side(self, vectors: Tensor, rows: Tensor, languages: Tensor) -> TranslationSide:
         mean = vectors.float() if self.pivot is None else scale_to_sqrt_dim(vectors.float())
-        targets = self.sentences.targets.batch(rows)
+        targets = self.targets.batch(rows)
         return TranslationSide(mean, targets.to(mean.device), languages.to(mean.device))
