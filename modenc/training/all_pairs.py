@@ -28,7 +28,7 @@ from modenc.training.body_module import sentence_model
 from modenc.training.objectives.contrast import ranking_loss
 from modenc.training.objectives.pivot_loss import cosine_distance, sum_of_terms
 from modenc.training.stage import Stage
-from modenc.training.trainers import BodyTrainer, run_trainer, training_arguments
+from modenc.training.trainers import train_body
 
 
 @dataclass(frozen=True)
@@ -53,28 +53,21 @@ class AllPairsModel(nn.Module):
     Args:
         models: language → its model.
         texts: kind of data → language → id of an item → the language's sentences.
-        losses: kind of data → ``mnrl``, ``cosine`` or ``cosine+mnrl``.
-        scale: τ.
-        symmetric: whether the queries are also ranked for each target.
+        settings: τ, the loss of translations, and whether queries are also ranked for each target.
     """
 
     def __init__(
         self,
         models: Mapping[str, SentenceTransformer],
         texts: Mapping[str, Items],
-        losses: Mapping[str, str],
-        *,
-        scale: float = 20.0,
-        symmetric: bool = False,
+        settings: AlignmentSettings,
     ) -> None:
         super().__init__()
         self.models = nn.ModuleDict(dict(models))
         self.languages = list(models)
         self.kinds = list(texts)
         self.texts = texts
-        self.losses = losses
-        self.scale = scale
-        self.symmetric = symmetric
+        self.settings = settings
 
     def forward(self, kind: Tensor, pair: Tensor, items: Tensor) -> dict[str, Tensor]:
         """Compute the loss of a batch: ``kind`` [1], ``pair`` of languages [1, 2], ``items`` [1, batch]."""
@@ -87,9 +80,11 @@ class AllPairsModel(nn.Module):
         left = self._encode(query_lang, queries)
         right = self._encode(target_lang, [*(texts.target or "" for texts in found), *negatives])
         loss = sum_of_terms(
-            self.losses[name],
+            self.settings.parallel_loss if name == "parallel" else "mnrl",
             cosine=lambda: cosine_distance(left, right[: len(left)]),
-            mnrl=lambda: ranking_loss(self.scale * left @ right.T, symmetric=self.symmetric),
+            mnrl=lambda: ranking_loss(
+                self.settings.scale * left @ right.T, symmetric=self.settings.symmetric
+            ),
         )
         return {"loss": loss}
 
@@ -115,15 +110,9 @@ def align_all_pairs(stages: Mapping[str, Stage]) -> dict[str, Any]:
         body, tokenizer = stage.body_and_tokenizer(dropout=settings.dropout)
         models[lang] = sentence_model(body, tokenizer, stage.plan, settings.max_length)
         add_parallel_adapter(body, settings.reduction_factor)
-    losses = {"cross_paraphrases": "mnrl", "parallel": settings.parallel_loss}
     # A row of the data set is a whole batch, so that a batch stays within one pair of languages.
     rows = replace(optimizer, steps=len(batches) // optimizer.gradient_accumulation, batch_size=1)
-    trainer = BodyTrainer(
-        model=AllPairsModel(models, texts, losses, scale=settings.scale, symmetric=settings.symmetric),
-        args=training_arguments(rows, plan.run, pivot.checkpoints, sentences=False, evaluate=False),
-        train_dataset=Dataset.from_list(batches),
-    )
-    metrics = run_trainer(trainer)
+    metrics = train_body(pivot, rows, AllPairsModel(models, texts, settings), Dataset.from_list(batches))
     for lang, stage in stages.items():
         save_parallel_adapter(models[lang][0].body, stage.modules.cla, stage.base.id)
     return metrics

@@ -23,11 +23,10 @@ from modenc.training.alignment import learn_from_pivot
 from modenc.training.body_module import encode_texts, sentence_model
 from modenc.training.data_access import sample
 from modenc.training.dev import DevEvaluator, PublishedWeights
-from modenc.training.mixing import schedule_data
 from modenc.training.objectives.distillation import DistillationLoss
 from modenc.training.objectives.masked_lm import MaskedLM
 from modenc.training.stage import Stage, published_adapter
-from modenc.training.trainers import BodyTrainer, run_trainer, train_sentence_model, training_arguments
+from modenc.training.trainers import train_body, train_sentence_model
 from modenc.training.vocabulary import save_embeddings
 
 logger = logging.getLogger(__name__)
@@ -80,19 +79,8 @@ def _optimizer(settings: LanguageAdaptationSettings, *modules: nn.Module) -> tor
 def _masked_lm(stage: Stage, model: MaskedLM, tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
     settings = stage.plan.language_adaptation
     train = Dataset.from_dict({"input_ids": pack(tokenizer, stage.data.text.train, settings.block_length)})
-    schedule = schedule_data(train, settings.optimizer)
-    schedule.log()
-    arguments = training_arguments(
-        schedule.optimizer, stage.plan.run, stage.checkpoints, sentences=False, evaluate=False
-    )
-    trainer = BodyTrainer(
-        model=model,
-        args=arguments,
-        train_dataset=train,
-        data_collator=model.collator,
-        optimizers=(_optimizer(settings, model), None),
-    )
-    return run_trainer(trainer)
+    optimizer = _optimizer(settings, model)
+    return train_body(stage, settings.optimizer, model, train, collator=model.collator, optimizer=optimizer)
 
 
 def pack(tokenizer: PreTrainedTokenizerFast, texts: list[str], length: int) -> Blocks:

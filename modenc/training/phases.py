@@ -37,7 +37,7 @@ from modenc.training.objectives.emma_x import (
 )
 from modenc.training.objectives.vmsst import SourceSeparation, VmsstLoss
 from modenc.training.stage import Stage
-from modenc.training.trainers import AuxiliaryModel, train_auxiliary, train_sentence_model
+from modenc.training.trainers import AuxiliaryModel, train_body, train_sentence_model
 
 logger = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ def run_phases(inputs: ObjectiveInputs, dev: DevEvaluator) -> dict[str, Any]:
         optimizer = inputs.settings.optimizer
         optimizer = replace(optimizer, steps=phase.steps, learning_rate=rate or optimizer.learning_rate)
         if isinstance(phase.loss, AuxiliaryModel):
-            by_name[phase.name] = train_auxiliary(optimizer, run, stage.folder, phase.loss, phase.data)
+            by_name[phase.name] = train_body(stage, optimizer, phase.loss, phase.data)
             continue
         by_name[phase.name] = train_sentence_model(
             stage,

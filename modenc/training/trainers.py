@@ -60,7 +60,7 @@ class _TrainableCheckpoints:
 
 
 class BodyTrainer(_TrainableCheckpoints, Trainer):  # type: ignore[misc]
-    """``transformers.Trainer`` for masked LM and for the alignment of all pairs."""
+    """``transformers.Trainer`` for models that compute their own loss."""
 
 
 class SentenceTrainer(_TrainableCheckpoints, SentenceTransformerTrainer):  # type: ignore[misc]
@@ -234,13 +234,31 @@ class AuxiliaryModel(nn.Module):
         return {"loss": self.loss(rows.cpu())}
 
 
-def train_auxiliary(
-    settings: OptimizerSettings, run: RunSettings, folder: Path, model: nn.Module, rows: Dataset
+def train_body(
+    stage: Stage,
+    settings: OptimizerSettings,
+    model: nn.Module,
+    rows: Dataset,
+    *,
+    collator: Callable[[list[Any]], Any] | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
 ) -> dict[str, Any]:
-    """Train an :class:`AuxiliaryModel` on a data set of ``rows``; returns its metrics as a dictionary."""
-    settings = schedule_data(rows, settings).optimizer
-    arguments = training_arguments(settings, run, folder / "checkpoints", sentences=False, evaluate=False)
-    return run_trainer(BodyTrainer(model=model, args=arguments, train_dataset=rows))
+    """Train a model that computes its own loss, to the last step; returns its steps and seconds.
+
+    ``optimizer`` is by default AdamW with one learning rate. RecipeError where there are no rows.
+    """
+    schedule = schedule_data(rows, settings)
+    schedule.log()
+    trainer = BodyTrainer(
+        model,
+        training_arguments(
+            schedule.optimizer, stage.plan.run, stage.checkpoints, sentences=False, evaluate=False
+        ),
+        collator,
+        rows,
+        optimizers=(optimizer, None),
+    )
+    return run_trainer(trainer)
 
 
 def train_sentence_model(

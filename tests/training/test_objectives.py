@@ -140,7 +140,7 @@ def test_all_pairs_against_a_loop(vectors, symmetric):
             "kk": {0: ItemTexts("p", "q", "r"), 7: ItemTexts("s", "t")},
         }
     }
-    loss = AllPairsModel(models, texts, {"paraphrase": "mnrl"}, symmetric=symmetric)
+    loss = AllPairsModel(models, texts, replace(PLAIN, symmetric=symmetric))
     value = loss(torch.tensor([0]), torch.tensor([[0, 1]]), torch.tensor([[0, 7]]))["loss"]
     queries, answers = _unit(vectors)[[0, 2]], _unit(other)[[1, 4, 2]]
     scores = [[20 * float(q @ a) for a in answers] for q in queries]
