@@ -30,7 +30,7 @@ from modenc.training.data_access import TrainingData, draw_passages, sample
 from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.objectives.distillation import CosineDistillationLoss
 from modenc.training.objectives.pivot_loss import PivotAlignmentLoss, ScoredAlignmentLoss
-from modenc.training.phases import objective_inputs, run_phases
+from modenc.training.phases import run_phases
 from modenc.training.stage import Stage, published_adapter, published_modules
 from modenc.training.trainers import train_sentence_model
 
@@ -51,7 +51,9 @@ def train_alignment(stage: Stage) -> dict[str, Any]:
 
     if settings.objective in PHASED_OBJECTIVES:
         attach()
-        metrics = _learn_paper_objective(stage, model, published_weights)
+        pivot = pivot_encoder(stage)
+        dev = dev_with_pivot(stage, pivot, published_weights)
+        metrics = run_phases(stage, settings, model, {plan.lang: stage.data}, dev, pivot)
     else:
         metrics = learn_from_pivot(stage, settings, model, attach, published_weights)
     with published_weights():
@@ -63,22 +65,6 @@ def pivot_encoder(stage: Stage) -> Encode:
     """Return an encoder with the pivot's modules in the hub."""
     modules = published_modules(stage, stage.plan.pivot)
     return encoder_of(stage.base, stage.plan, stage.plan.base.max_length, modules, align=False)
-
-
-def _learn_paper_objective(
-    stage: Stage, model: SentenceTransformer, published_weights: PublishedWeights
-) -> dict[str, Any]:
-    settings, plan = stage.plan.alignment, stage.plan
-    pivot = pivot_encoder(stage)
-    inputs = objective_inputs(
-        stage,
-        settings,
-        model,
-        {plan.lang: stage.data},
-        encode_pivot=lambda texts: torch.from_numpy(pivot(texts)),
-        pivot_texts=[] if stage.data.pivot_text is None else stage.data.pivot_text.train,
-    )
-    return run_phases(inputs, dev_with_pivot(stage, pivot, published_weights))
 
 
 def learn_from_pivot(

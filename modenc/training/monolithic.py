@@ -32,7 +32,7 @@ from modenc.storage import disk_errors, whole_folder
 from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevEvaluator
-from modenc.training.phases import objective_inputs, run_phases
+from modenc.training.phases import run_phases
 from modenc.training.process import refuse_several_processes, training_lock
 from modenc.training.sentence_encoding import row_sets
 from modenc.training.stage import Stage, discard, prepare_folder, stage_settings
@@ -91,8 +91,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
         _begin(work, base, plan, data)
         stage = Stage("monolithic", plan, base, data[plan.lang], work, None)
         if settings.objective in PHASED_OBJECTIVES:
-            inputs = objective_inputs(stage, settings, model, data)
-            metrics = {str(settings.objective): run_phases(inputs, dev)}
+            metrics = {str(settings.objective): run_phases(stage, settings, model, data, dev)}
         else:
             metrics = _learn_paraphrases(stage, model, data, dev)
         with disk_errors(output.parent, _KEPT), whole_folder(output) as folder:

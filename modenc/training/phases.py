@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,16 +26,13 @@ from transformers import set_seed
 from modenc.data.kinds import ParallelRow
 from modenc.errors import RecipeError
 from modenc.recipe.settings import AlignmentSettings, LanguagePlan, MonolithicSettings, OptimizerSettings
+from modenc.training.body_module import Encode
 from modenc.training.data_access import TrainingData, draw_rows, sample
 from modenc.training.dev import DevEvaluator
 from modenc.training.objectives.contrast import ContrastiveLoss
 from modenc.training.objectives.crossconst import CrossConstLoss
 from modenc.training.objectives.decoder import TargetTexts, VectorDecoder
-from modenc.training.objectives.emma_x import (
-    EmmaXAuxiliary,
-    EmmaXLoss,
-    EmmaXWarmup,
-)
+from modenc.training.objectives.emma_x import EmmaXAuxiliary, EmmaXLoss, EmmaXWarmup
 from modenc.training.objectives.vmsst import SourceSeparation, VmsstLoss
 from modenc.training.stage import Stage
 from modenc.training.trainers import AuxiliaryModel, train_body, train_sentence_model
@@ -44,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ObjectiveInputs:
-    """Data and models that an objective's phases are made from; see :func:`objective_inputs`."""
+    """Data and models that an objective's phases are made from."""
 
     stage: Stage
     settings: AlignmentSettings | MonolithicSettings
@@ -55,10 +53,8 @@ class ObjectiveInputs:
     """Language → translations."""
     texts: Mapping[str, list[str]]
     """Language → text without translations."""
-    encode_pivot: Callable[[list[str]], Tensor] | None = None
-    """The frozen pivot: texts → unit vectors [texts, hidden]; None where the model encodes the pivot too."""
-    pivot_texts: Sequence[str] = ()
-    """The frozen pivot's text without translations."""
+    encode_pivot: Encode | None = None
+    """The frozen pivot; None where the model encodes the pivot too."""
 
     @property
     def plan(self) -> LanguagePlan:
@@ -83,31 +79,7 @@ class ObjectiveInputs:
 
     def vectors(self, texts: list[str]) -> Tensor | None:
         """Encode texts with the frozen pivot: unit vectors [texts, hidden]; None where it is not frozen."""
-        return None if self.encode_pivot is None else self.encode_pivot(texts)
-
-
-def objective_inputs(
-    stage: Stage,
-    settings: AlignmentSettings | MonolithicSettings,
-    model: SentenceTransformer,
-    data: Mapping[str, TrainingData],
-    encode_pivot: Callable[[list[str]], Tensor] | None = None,
-    **pivot: Any,
-) -> ObjectiveInputs:
-    """Read the rows that an objective needs of the learning languages' ``data``.
-
-    ``pivot`` has the fields of :class:`ObjectiveInputs` that follow ``encode_pivot``.
-    """
-    reads = stage.plan.objective_reads(stage.name)
-    pairs, texts = {}, {}
-    for lang, own in data.items():
-        if "parallel" in reads and lang != own.plan.pivot and own.plan.data.parallel:
-            pairs[lang] = own.parallel.train
-        if "text" in reads and own.plan.data.text:
-            texts[lang] = own.text.train
-    body = model[0].body if encode_pivot is None else stage.base.load_body().requires_grad_(False)
-    table = body.get_input_embeddings()
-    return ObjectiveInputs(stage, settings, model, table, pairs, texts, encode_pivot, **pivot)
+        return None if self.encode_pivot is None else torch.from_numpy(self.encode_pivot(texts))
 
 
 @dataclass(frozen=True)
@@ -119,7 +91,7 @@ class Phase:
     data: Dataset
     loss: nn.Module
     learning_rate: float | None = None
-    """Peak learning rate of the loss's auxiliary modules; None: the optimizer's."""
+    """Peak learning rate of the auxiliary modules; None: the optimizer's."""
     model_learning_rate: float | None = None
     """Peak learning rate of the model; None: the optimizer's."""
 
@@ -137,36 +109,60 @@ class _Translations:
     """Each pair's row in ``distinct``."""
 
 
-def run_phases(inputs: ObjectiveInputs, dev: DevEvaluator) -> dict[str, Any]:
+def run_phases(
+    stage: Stage,
+    settings: AlignmentSettings | MonolithicSettings,
+    model: SentenceTransformer,
+    data: Mapping[str, TrainingData],
+    dev: DevEvaluator,
+    encode_pivot: Encode | None = None,
+) -> dict[str, Any]:
     """Train phase after phase; each resumes from its own last checkpoint, or is skipped when it is done.
+
+    Args:
+        stage: the stage, or the monolithic model's only one.
+        settings: its settings.
+        model: the model that trains.
+        data: language that learns → its data.
+        dev: the data that choose the best weights.
+        encode_pivot: the frozen pivot; None where the model encodes the pivot too.
 
     Returns:
         The last phase's metrics, as :func:`~modenc.training.trainers.train_sentence_model` returns them, with
         the first phase's ``dev_before`` and the sums of ``seconds`` and ``steps``; each phase's metrics are
         under ``phases``.
     """
+    reads = stage.plan.objective_reads(stage.name)
+    pairs, texts = {}, {}
+    for lang, own in data.items():
+        if "parallel" in reads and lang != own.plan.pivot and own.plan.data.parallel:
+            pairs[lang] = own.parallel.train
+        if "text" in reads and own.plan.data.text:
+            texts[lang] = own.text.train
+    body = model[0].body if encode_pivot is None else stage.base.load_body().requires_grad_(False)
+    table = body.get_input_embeddings()
+    inputs = ObjectiveInputs(stage, settings, model, table, pairs, texts, encode_pivot)
     by_name: dict[str, dict[str, Any]] = {}
-    for number, phase in enumerate(_PHASES[inputs.settings.objective](inputs)):
+    for number, phase in enumerate(_PHASES[settings.objective](inputs)):
         logger.info("  %s: %d steps, %d rows", phase.name, phase.steps, len(phase.data))
         # The trainers start from this seed: each phase has its own order of rows and its own noise.
-        run = replace(inputs.plan.run, seed=inputs.plan.run.seed + number)
-        stage = replace(inputs.stage.with_phase_folder(phase.name), plan=replace(inputs.plan, run=run))
+        run = replace(stage.plan.run, seed=stage.plan.run.seed + number)
+        own_stage = replace(stage.with_phase_folder(phase.name), plan=replace(stage.plan, run=run))
         set_seed(run.seed)
-        rate = phase.learning_rate if isinstance(phase.loss, AuxiliaryModel) else phase.model_learning_rate
-        optimizer = inputs.settings.optimizer
-        optimizer = replace(optimizer, steps=phase.steps, learning_rate=rate or optimizer.learning_rate)
+        rate = phase.model_learning_rate or settings.optimizer.learning_rate
+        optimizer = replace(settings.optimizer, steps=phase.steps, learning_rate=rate)
         if isinstance(phase.loss, AuxiliaryModel):
-            by_name[phase.name] = train_body(stage, optimizer, phase.loss, phase.data)
-            continue
-        by_name[phase.name] = train_sentence_model(
-            stage,
-            optimizer,
-            inputs.model,
-            phase.data,
-            phase.loss,
-            dev,
-            optimizer=_optimizer(optimizer, inputs.model, phase),
-        )
+            by_name[phase.name] = train_body(own_stage, optimizer, phase.loss, phase.data)
+        else:
+            by_name[phase.name] = train_sentence_model(
+                own_stage,
+                optimizer,
+                model,
+                phase.data,
+                phase.loss,
+                dev,
+                optimizer=_optimizer(optimizer, model, phase),
+            )
     last = next(reversed(by_name.values()))
     before = [metrics["dev_before"] for metrics in by_name.values() if "dev_before" in metrics]
     return {
@@ -224,18 +220,9 @@ def _musr(inputs: ObjectiveInputs) -> Iterator[Phase]:
     targets, table = _targets(inputs, pairs.distinct)
     decoder = VectorDecoder(table, inputs.stage.base.hidden_size, plan.decoder, injection="input")
     pivot = inputs.vectors(pairs.distinct)
-    first, second = (
-        CrossConstLoss(
-            inputs.model,
-            decoder,
-            targets,
-            pivot,
-            consistency=weight,
-            copy_weight=plan.musr.copy_weight,
-            smoothing=plan.decoder.label_smoothing,
-        )
-        for weight in (0.0, plan.musr.consistency)
-    )
+    weights = {"copy_weight": plan.musr.copy_weight, "smoothing": plan.decoder.label_smoothing}
+    loss = partial(CrossConstLoss, inputs.model, decoder, targets, pivot, **weights)
+    first, second = loss(consistency=0.0), loss(consistency=plan.musr.consistency)
     yield from _decoder_alone(inputs, decoder, first.pivot_reconstruction_loss, len(pairs.distinct))
     data = _dataset(inputs, pairs, [pairs.rows])
     early = steps - round(steps * plan.musr.consistency_share)
@@ -261,7 +248,8 @@ def _emma_x(inputs: ObjectiveInputs) -> Iterator[Phase]:
         return
     count, seed = (steps - early) * inputs.settings.optimizer.rows_a_step(), plan.run.seed
     texts = draw_rows(inputs.texts, count, 0.0, seed)
-    pivot = inputs.vectors(sample(inputs.pivot_texts, count, seed))
+    pivot_text = inputs.stage.data.pivot_text
+    pivot = None if pivot_text is None else inputs.vectors(sample(pivot_text.train, count, seed))
     data = Dataset.from_dict({"text": texts})
     unpaired = EmmaXLoss(inputs.model, auxiliary, pivot)
     own_rate = inputs.settings.optimizer.learning_rate * settings.unpaired_rate_share
@@ -328,4 +316,4 @@ def _decoder_alone(
     if inputs.encode_pivot is not None and decoder.pivot_steps:
         loss = AuxiliaryModel(auxiliary, reconstruction)
         data = Dataset.from_dict({"rows": range(rows)})
-        yield Phase("decoder", decoder.pivot_steps, data, loss, decoder.learning_rate)
+        yield Phase("decoder", decoder.pivot_steps, data, loss, model_learning_rate=decoder.learning_rate)
