@@ -8,7 +8,6 @@ with passages, on which the bare base's ranking is kept; more than some 100 step
 
 from __future__ import annotations
 
-import logging
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,28 +17,17 @@ from typing import Any
 import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.losses import (
-    CoSENTLoss,
-    MultipleNegativesRankingLoss,
-)
+from sentence_transformers.sentence_transformer.losses import CoSENTLoss, MultipleNegativesRankingLoss
 
 from modenc.data.kinds import ParaphraseRow
 from modenc.recipe.settings import FRESH, SentenceEncodingSettings
-from modenc.training.adapters_io import (
-    ALL_LINEAR_LAYERS,
-    add_lora,
-    load_lora,
-    save_lora,
-    scaled_adapter,
-)
+from modenc.training.adapters_io import ALL_LINEAR_LAYERS, add_lora, load_lora, save_lora, scaled_adapter
 from modenc.training.body_module import encoder_of, sentence_model
 from modenc.training.data_access import TrainingData, draw_passages, sample
-from modenc.training.dev import DevEvaluator, PublishedWeights
+from modenc.training.dev import DevEvaluator
 from modenc.training.objectives.distillation import RankingDistillationLoss
 from modenc.training.stage import Stage, published_adapter
 from modenc.training.trainers import train_sentence_model
-
-logger = logging.getLogger(__name__)
 
 
 def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
@@ -56,13 +44,25 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
         load_lora(body, start)
     model = sentence_model(body, tokenizer, stage.plan, settings.max_length)
     kept = partial(scaled_adapter, body, settings.strength)
+    dev = DevEvaluator(
+        sts=[stage.data.dev.sts],
+        search=stage.data.dev.search,
+        max_length=stage.plan.base.max_length,
+        weights=kept,
+    )
     metrics: dict[str, Any] = {}
     if settings.objective != "none":
-        metrics = _learn_objective(stage, model, kept)
+        sets = set_groups(stage.data, settings, stage.plan.run.seed)
+        loss = MultipleNegativesRankingLoss(model, scale=settings.scale)
+        metrics = train_sentence_model(stage, settings.optimizer, model, sets, loss, dev)
     if settings.scored_steps:
-        metrics = _with_phase(metrics, "scored", _learn_scores(stage, model, kept))
+        optimizer = replace(settings.optimizer, steps=settings.scored_steps)
+        loss = CoSENTLoss(model, scale=settings.scale)
+        phase = stage.with_phase_folder("scored")
+        found = train_sentence_model(phase, optimizer, model, _scored_pairs(stage), loss, dev)
+        metrics = _with_phase(metrics, "scored", found)
     if settings.keep_ranking_steps:
-        metrics = _with_phase(metrics, "ranking", _keep_ranking(stage, model, kept))
+        metrics = _with_phase(metrics, "ranking", _keep_ranking(stage, model, dev))
     with kept():
         save_lora(body, stage.modules.se, stage.base.id)
     return metrics
@@ -75,31 +75,7 @@ def _with_phase(metrics: dict[str, Any], name: str, phase: dict[str, Any]) -> di
     return {**phase, **metrics, name: phase, **sums, **last}
 
 
-def _learn_objective(stage: Stage, model: SentenceTransformer, kept: PublishedWeights) -> dict[str, Any]:
-    settings = stage.plan.sentence_encoding
-    return train_sentence_model(
-        stage,
-        settings.optimizer,
-        model,
-        set_groups(stage.data, settings, stage.plan.run.seed),
-        MultipleNegativesRankingLoss(model, scale=settings.scale),
-        _dev_sets(stage, kept),
-    )
-
-
-def _learn_scores(stage: Stage, model: SentenceTransformer, kept: PublishedWeights) -> dict[str, Any]:
-    settings = stage.plan.sentence_encoding
-    return train_sentence_model(
-        stage.with_phase_folder("scored"),
-        replace(settings.optimizer, steps=settings.scored_steps),
-        model,
-        _scored_pairs(stage),
-        CoSENTLoss(model, scale=settings.scale),
-        _dev_sets(stage, kept),
-    )
-
-
-def _keep_ranking(stage: Stage, model: SentenceTransformer, kept: PublishedWeights) -> dict[str, Any]:
+def _keep_ranking(stage: Stage, model: SentenceTransformer, dev: DevEvaluator) -> dict[str, Any]:
     settings = stage.plan.sentence_encoding
     optimizer = replace(settings.optimizer, steps=settings.keep_ranking_steps)
     passages = draw_passages(stage.data.passages.train, optimizer, 2, stage.plan.run.seed)
@@ -115,18 +91,12 @@ def _keep_ranking(stage: Stage, model: SentenceTransformer, kept: PublishedWeigh
         model,
         {"scored": {"scored": _scored_pairs(stage)}, "passages": {"passages": passages}},
         losses,
-        _dev_sets(stage, kept),
+        dev,
     )
 
 
 def _scored_pairs(stage: Stage) -> Dataset:
     return _columns(stage.data.scored_pairs.train, "sentence1", "sentence2", "score")
-
-
-def _dev_sets(stage: Stage, kept: PublishedWeights) -> DevEvaluator:
-    dev = stage.data.dev
-    length = stage.plan.base.max_length
-    return DevEvaluator(sts=[dev.sts], search=dev.search, max_length=length, weights=kept)
 
 
 def set_groups(
