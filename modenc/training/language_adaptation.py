@@ -45,16 +45,15 @@ def train_language_adaptation(stage: Stage) -> dict[str, Any]:
     embeddings.weight.requires_grad_(settings.train_embeddings and stage.plan.vocabulary.method != "base")
     start = embeddings.weight.detach().clone() if embeddings.weight.requires_grad else None
     published_weights = partial(scaled_adapter, model, settings.strength, start)
+    masked_lm = None
+    if "mlm" in settings.objective:
+        masked_lm = MaskedLM(model, embeddings, tokenizer, settings.mask_probability)
     if settings.objective == "pivot":
         metrics = _adapt_to_pivot(stage, model, tokenizer, published_weights)
-    elif settings.objective == "distill":
-        metrics = _distill(stage, model, None, tokenizer, published_weights)
+    elif masked_lm is not None and settings.objective == "mlm":
+        metrics = _masked_lm(stage, masked_lm, tokenizer)
     else:
-        masked_lm = MaskedLM(model, embeddings, tokenizer, settings.mask_probability)
-        if settings.objective == "mlm":
-            metrics = _masked_lm(stage, masked_lm, tokenizer)
-        else:
-            metrics = _distill(stage, model, masked_lm, tokenizer, published_weights)
+        metrics = _distill(stage, model, masked_lm, tokenizer, published_weights)
     with published_weights():
         save_lora(model, stage.modules.la, stage.base.id)
         if start is not None:
@@ -62,11 +61,11 @@ def train_language_adaptation(stage: Stage) -> dict[str, Any]:
     return metrics
 
 
-def _optimizer(settings: LanguageAdaptationSettings, *modules: nn.Module) -> torch.optim.Optimizer:
+def _optimizer(settings: LanguageAdaptationSettings, model: nn.Module) -> torch.optim.Optimizer:
     """Make AdamW with a learning rate of its own for the embedding matrix."""
-    named = {id(p): (n, p) for module in modules for n, p in module.named_parameters() if p.requires_grad}
-    table = [p for n, p in named.values() if "word_embeddings" in n]
-    rest = [p for n, p in named.values() if "word_embeddings" not in n]
+    named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    table = [parameter for name, parameter in named if "word_embeddings" in name]
+    rest = [parameter for name, parameter in named if "word_embeddings" not in name]
     groups = [
         {"params": rest, "lr": settings.optimizer.learning_rate},
         {"params": table, "lr": settings.embedding_learning_rate, "weight_decay": 0.0},
@@ -150,5 +149,5 @@ def _distill(
         Dataset.from_dict({"text": texts, "label": list(range(len(texts)))}),
         loss,
         dev,
-        optimizer=_optimizer(settings, student, *([masked_lm] if masked_lm else [])),
+        optimizer=_optimizer(settings, masked_lm or student),
     )
