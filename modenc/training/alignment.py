@@ -131,20 +131,15 @@ def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -
 
     Returns the name of each kind → its rows; translations are cross-lingual rows as paraphrases are.
     """
-    rows, optimizer = _all_rows(data), settings.optimizer
+    reads, optimizer = data.plan.objective_reads("alignment"), settings.optimizer
+    rows: dict[str, list[Any]] = {name: getattr(data, name).train for name in reads}
+    if "parallel" in rows:
+        rows["parallel"] = [CrossRow(row.text, row.pivot, None) for row in rows["parallel"]]
     # The kinds take turns batch by batch, and the first may have one batch more.
     kinds = len(rows) + bool(settings.keep_weight and data.plan.keeps_passages())
     turns = math.ceil(optimizer.steps * optimizer.gradient_accumulation / max(kinds, 1))
     needed = turns * optimizer.batch_size
     return {kind: sample(found, needed, seed) for kind, found in rows.items()}
-
-
-def _all_rows(data: TrainingData) -> dict[str, list[Any]]:
-    reads = data.plan.objective_reads("alignment")
-    rows: dict[str, list[Any]] = {name: getattr(data, name).train for name in reads}
-    if "parallel" in rows:
-        rows["parallel"] = [CrossRow(row.text, row.pivot, None) for row in rows["parallel"]]
-    return rows
 
 
 def dev_with_pivot(stage: Stage, pivot: Encode, published_weights: PublishedWeights) -> DevEvaluator:
