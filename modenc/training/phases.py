@@ -32,7 +32,7 @@ from modenc.training.dev import DevEvaluator
 from modenc.training.objectives.contrast import ContrastiveLoss
 from modenc.training.objectives.crossconst import CrossConstLoss
 from modenc.training.objectives.decoder import TargetTexts, VectorDecoder
-from modenc.training.objectives.emma_x import EmmaXAuxiliary, EmmaXLoss, EmmaXWarmup
+from modenc.training.objectives.emma_x import EmmaXAuxiliary, EmmaXLoss, EmmaXWarmup, MomentumCopy
 from modenc.training.objectives.vmsst import SourceSeparation, VmsstLoss
 from modenc.training.stage import Stage
 from modenc.training.trainers import AuxiliaryModel, train_body, train_sentence_model
@@ -243,7 +243,7 @@ def _emma_x(inputs: ObjectiveInputs) -> Iterator[Phase]:
         loss = EmmaXWarmup(inputs.model, auxiliary, inputs.vectors(pairs.distinct))
         yield Phase("warmup", early, _dataset(inputs, pairs, [pairs.rows]), loss, rate)
     # By now run_phases has trained the warm-up.
-    auxiliary.momentum.start_at(inputs.model)
+    auxiliary.momentum = MomentumCopy(inputs.model, settings.momentum)
     if early == steps:
         return
     count, seed = (steps - early) * inputs.settings.optimizer.rows_a_step(), plan.run.seed

@@ -31,6 +31,7 @@ bfloat16's cosines would be wrong in the first digit.
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -73,27 +74,15 @@ class GaussianRanks(nn.Module):
         return (self.weight + density - 0.5 * differences.shape[-1] * math.log(2 * math.pi)).log_softmax(-1)
 
 
-class NetworkRanks(nn.Module):
-    """Classifier: the paper's "FCN" ablation, a network of one inner layer over the difference."""
-
-    def __init__(self, ranks: int, hidden: int) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, ranks))
-
-    def forward(self, differences: Tensor) -> Tensor:
-        """Compute ``log P(c = r | difference)`` of differences [..., hidden]: [..., ranks]."""
-        log_probabilities: Tensor = self.layers(differences).log_softmax(dim=-1)
-        return log_probabilities
+def network_ranks(ranks: int, hidden: int) -> nn.Module:
+    """Make the paper's "FCN" ablation of the classifier: a network of one inner layer."""
+    layers = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, ranks))
+    return nn.Sequential(OrderedDict(layers=layers, log_probabilities=nn.LogSoftmax(dim=-1)))
 
 
 def virtual_ranks(weight: Tensor, ranks: int) -> Tensor:
     """Compute ⌈(1-λ)·1 + λ·N⌉ of equation 3's λ, less 1: ranks count from 0 in tensors."""
     return ((1 - weight) + weight * ranks).ceil().long() - 1
-
-
-def ranks_by_cosine(cosines: Tensor, means: Tensor) -> Tensor:
-    """Find the rank, from 0, whose mean [ranks] is nearest to each cosine (equation 10)."""
-    return (cosines[..., None] - means).abs().argmin(dim=-1)
 
 
 def update_rank_means(means: Tensor, cosines: Tensor, ranks: Tensor, momentum: Tensor | float) -> Tensor:
@@ -104,9 +93,7 @@ def update_rank_means(means: Tensor, cosines: Tensor, ranks: Tensor, momentum: T
     return torch.where(count > 0, momentum * means + (1 - momentum) * now, means)
 
 
-def ranking_info_nce(
-    cosines: Tensor, ranks: Tensor, temperatures: Tensor, excluded: Tensor | None = None
-) -> Tensor:
+def ranking_info_nce(cosines: Tensor, ranks: Tensor, temperatures: Tensor, excluded: Tensor) -> Tensor:
     """Compute equation 7, a mean over anchors.
 
     Args:
@@ -116,10 +103,9 @@ def ranking_info_nce(
         excluded: whether a candidate is the anchor's own copy [anchors, candidates].
     """
     total = 0.0 * cosines.sum()
-    nowhere = torch.zeros_like(ranks, dtype=torch.bool) if excluded is None else excluded
     for rank, temperature in enumerate(temperatures):
         scores = cosines / temperature
-        positive, rest = (ranks == rank) & ~nowhere, (ranks >= rank) & ~nowhere
+        positive, rest = (ranks == rank) & ~excluded, (ranks >= rank) & ~excluded
         has = positive.any(dim=1)
         if has.any():
             over, under = (
@@ -147,21 +133,12 @@ class MomentumCopy(nn.Module):
     def _slow(self) -> dict[str, Tensor]:
         return {name: self.get_buffer(f"slow_{number}") for number, name in enumerate(self.names)}
 
-    def _slow_and_own(self, model: nn.Module) -> list[tuple[Tensor, Tensor]]:
-        own = dict(model.named_parameters())
-        return [(slow, own[name]) for name, slow in self._slow().items()]
-
     @torch.no_grad()
     def follow(self, model: nn.Module) -> None:
         """Take one step: slow ← momentum · slow + (1 - momentum) · own."""
-        for slow, own in self._slow_and_own(model):
-            slow.lerp_(own.to(slow), 1 - self.momentum)
-
-    @torch.no_grad()
-    def start_at(self, model: nn.Module) -> None:
-        """Set the slow parameters to the model's own."""
-        for slow, own in self._slow_and_own(model):
-            slow.copy_(own)
+        own = dict(model.named_parameters())
+        for name, slow in self._slow().items():
+            slow.lerp_(own[name].to(slow), 1 - self.momentum)
 
     @torch.no_grad()
     def __call__(self, model: nn.Module, inputs: Mapping[str, Any]) -> Any:
@@ -203,7 +180,7 @@ class EmmaXAuxiliary(nn.Module):
     def __init__(self, model: nn.Module, hidden: int, options: EmmaXSettings) -> None:
         super().__init__()
         ranks = options.ranks
-        classifier = {"gmm": GaussianRanks, "fcn": NetworkRanks}[options.classifier]
+        classifier = GaussianRanks if options.classifier == "gmm" else network_ranks
         self.classifier: nn.Module = classifier(ranks, hidden)
         self.register_buffer("means", torch.arange(ranks, 0, -1) / ranks)
         self.register_buffer("measured", torch.zeros(ranks))
@@ -214,11 +191,6 @@ class EmmaXAuxiliary(nn.Module):
     def temperatures(self) -> Tensor:
         """Return τ_1 … τ_{N-1}."""
         return torch.linspace(self.options.temperature, self.options.temperature_top, len(self.means) - 1)
-
-    def log_ranks(self, left: Tensor, right: Tensor) -> Tensor:
-        """Compute ``log P(c | x, y)`` [a, b, ranks] of ``left`` [a, hidden] and ``right`` [b, hidden]."""
-        ranks: Tensor = self.classifier(left[:, None] - right)
-        return ranks
 
     def measure(self, cosines: Tensor, ranks: Tensor) -> None:
         """Apply equation 11, but forget nothing of a rank's mean until it was measured 1 / (1 - ε) times."""
@@ -276,22 +248,20 @@ class EmmaXLoss(TranslationLoss):
         (features,) = sentence_features
         slow = unit(self.auxiliary.momentum(self.model, features)["sentence_embedding"])
         own = unit(self.model(dict(features))["sentence_embedding"])
-        with torch.autocast(own.device.type, enabled=False):
-            return self._loss(own, slow)
-
-    def _loss(self, own: Tensor, slow: Tensor) -> Tensor:
         auxiliary = self.auxiliary
-        if self.pivot is not None:
-            auxiliary.queue.push(unit(self.pivot[torch.randint(len(self.pivot), (len(own),))]))
-        candidates = torch.cat([slow.to(own), auxiliary.queue.vectors().to(own)])
-        own_copy = torch.eye(len(own), len(candidates), dtype=torch.bool, device=own.device)
-        cosines = own @ candidates.T
-        log_ranks = auxiliary.log_ranks(own.detach(), candidates)
-        by_classifier, fixed = log_ranks.argmax(dim=-1), cosines.detach()
-        by_cosine = ranks_by_cosine(fixed, auxiliary.means)
-        teach = nn.functional.nll_loss(log_ranks[~own_copy], by_cosine[~own_copy])
-        contrast = ranking_info_nce(cosines, by_classifier, auxiliary.temperatures().to(own), own_copy)
-        auxiliary.measure(fixed[~own_copy], by_classifier[~own_copy])
+        with torch.autocast(own.device.type, enabled=False):
+            if self.pivot is not None:
+                auxiliary.queue.push(unit(self.pivot[torch.randint(len(self.pivot), (len(own),))]))
+            candidates = torch.cat([slow.to(own), auxiliary.queue.vectors().to(own)])
+            own_copy = torch.eye(len(own), len(candidates), dtype=torch.bool, device=own.device)
+            cosines = own @ candidates.T
+            log_ranks = auxiliary.classifier(own.detach()[:, None] - candidates)
+            by_classifier, fixed = log_ranks.argmax(dim=-1), cosines.detach()
+            # Equation 10.
+            by_cosine = (fixed[..., None] - auxiliary.means).abs().argmin(dim=-1)
+            teach = nn.functional.nll_loss(log_ranks[~own_copy], by_cosine[~own_copy])
+            contrast = ranking_info_nce(cosines, by_classifier, auxiliary.temperatures().to(own), own_copy)
+            auxiliary.measure(fixed[~own_copy], by_classifier[~own_copy])
         auxiliary.queue.push(slow)
         return contrast + teach
 
