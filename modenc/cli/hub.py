@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import indent
@@ -271,6 +272,12 @@ def run_install(args: argparse.Namespace) -> None:
         cards = [hub.install(source.path, lang) for lang in langs]
     for card in cards:
         sys.stdout.write(f"installed {card.name} ({card.lang}) in {hub.path}: {len(card.files)} files\n")
+    if (pivot := hub.info.pivot) not in hub.languages():
+        warnings.warn(
+            f"{hub.path} lacks {language_name(pivot)} ({pivot}), the pivot that the others are aligned with; "
+            "install it, too",
+            stacklevel=1,
+        )
 
 
 def run_import(args: argparse.Namespace) -> None:

@@ -205,7 +205,7 @@ def test_what_is_wrong_is_said(translate, table, tmp_path, capsys, options, mess
     [
         ("sts.tsv", "o.csv", "expected an output ending in .tsv, or a folder"),
         ("empty.tsv", "o.tsv", "expected rows to translate, found none"),
-        ("t.txt", "o.tsv", "t.txt, row 1: expected a column 'sentence1' of text in UTF-8, found 'text'; name"),
+        ("t.txt", "o.tsv", "t.txt, row 1: expected a column 'sentence1' of text in UTF-8, found 'text'"),
     ],
 )
 def test_files_that_cannot_be_are_said(translate, table, tmp_path, capsys, source, output, message):

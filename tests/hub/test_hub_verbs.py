@@ -153,6 +153,8 @@ def test_install_makes_a_hub_like_the_source(
     code, _, err = run(capsys, *words, "--lang", "kk", "--lang", "ky")
     assert (code, "no modules for ky" in err) == (2, True)
     assert not (tmp_path / "new").exists()
+    with pytest.warns(UserWarning, match=r"lacks English \(en\), the pivot .*; install it, too"):
+        run(capsys, "hub", "install", hub.path, "--hub", tmp_path / "alone", "--lang", "kk")
     code, out, _ = run(capsys, *words, "--lang", "kaz_Cyrl", "--lang", "en")
     assert code == 0
     assert [line.partition(")")[0] for line in out.splitlines()] == [
