@@ -354,6 +354,7 @@ def _parallel_scaling(settings: object) -> float:
     if not isinstance(settings, dict):
         raise HubError(f"expected an AdapterHub configuration in {CLA_CONFIG}, found {settings!r:.60}")
     scaling = _scaling(settings, "scaling")
+    settings = {"original_ln_after": True, **settings}
     found = {key: settings.get(key) for key, value in _PARALLEL.items() if settings.get(key) != value}
     found |= {key: settings[key] for key in _NOT_IN_PARALLEL if settings.get(key)}
     if found:

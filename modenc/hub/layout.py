@@ -146,7 +146,8 @@ def read_info(root: Path) -> HubInfo:
     """
     path = root / HUB_FILE
     if not os.path.isfile(path):  # Path.is_file would raise for a name that is too long
-        found = "a folder without it" if os.path.isdir(root) else "no such folder"
+        found = "a file" if os.path.isfile(root) else "no such folder"
+        found = "a folder without it" if os.path.isdir(root) else found
         raise HubError(
             f"{root!s:.200}: expected a hub (a folder with {HUB_FILE}), found {found}; give a hub's path, or "
             "train one"

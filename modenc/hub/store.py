@@ -367,6 +367,8 @@ def _remove_unused(folder: Path, used: Sequence[str | None]) -> None:
 
 def _refuse_other_files(root: Path) -> None:
     """Check that a folder is new, or has nothing in it but hidden files and those that a hub begins with."""
+    if root.exists() and not root.is_dir():
+        raise HubError(f"{root}: expected a new or empty folder for a hub, found a file")
     ours = {MODULES_FILE, CONFIG_FILE, POOLING_FOLDER, README_FILE}
     others = sorted(
         entry.name

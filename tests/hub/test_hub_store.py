@@ -64,10 +64,16 @@ def test_a_folder_of_other_things_is_not_made_a_hub(tmp_path: Path) -> None:
     assert names(tmp_path) == ["thesis.tex"]
 
 
+def test_a_file_is_no_place_for_a_hub(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    with pytest.raises(HubError, match="expected a new or empty folder for a hub, found a file"):
+        Hub.create(tmp_path / "taken", INFO)
+
+
 def test_open_says_what_it_found(hub: Hub, tmp_path: Path) -> None:
     for path, found in (
         (tmp_path / "none", "found no such folder"),
-        (hub.path / "hub.json", "found no such folder"),
+        (hub.path / "hub.json", "found a file"),
         (Path("kk" * 200), "found no such folder"),
         (tmp_path, "found a folder without it"),
     ):
