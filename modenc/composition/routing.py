@@ -94,7 +94,18 @@ class LanguageRouter:
 
     @cached_property
     def _identifier(self) -> LanguageIdentifier:
-        return get_identifier(self._given_identifier)
+        """The identifier; warns of languages of the hub that it does not know."""
+        identifier = get_identifier(self._given_identifier)
+        known = identifier.languages_known
+        unknown = [f"{language_name(code)} ({code})" for code in self._languages if code not in known]
+        # An identifier that knows none of these raises an error later.
+        if unknown and len(unknown) < len(self._languages):
+            self._warn_once(
+                f"{self._hub.path} has languages that the identifier does not know, so no text is identified "
+                f"as one of them: {', '.join(unknown)}. Give lang= for their texts, or use a fastText model "
+                "that knows them, such as GlotLID's"
+            )
+        return identifier
 
     @cached_property
     def fallback(self) -> str:
@@ -146,7 +157,6 @@ class LanguageRouter:
             )
         excerpts = [text[:READ] for text in texts]
         distinct = list(dict.fromkeys(excerpts))
-        self._warn_of_unknown()
         found: dict[str, tuple[Routing, Match]] = {}
         for text, match in zip(distinct, self._identifier.match(distinct, languages), strict=True):
             code, share, modules = match.found.code, match.share, match.language
@@ -160,19 +170,6 @@ class LanguageRouter:
                 modules = self.fallback
             found[text] = Routing(code, match.found.confidence, modules, share), match
         return [found[excerpt] for excerpt in excerpts]
-
-    def _warn_of_unknown(self) -> None:
-        """Warn of languages of the hub that the identifier does not know."""
-        known = self._identifier.languages_known
-        unknown = [f"{language_name(code)} ({code})" for code in self._languages if code not in known]
-        # An identifier that knows none of these raises an error later.
-        if unknown and len(unknown) < len(self._languages):
-            names = ", ".join(unknown)
-            self._warn_once(
-                f"{self._hub.path} has languages that the identifier does not know, so no text is identified "
-                f"as one of them: {names}. Give lang= for their texts, or use a fastText model that knows "
-                "them, such as GlotLID's",
-            )
 
     def route(self, texts: Sequence[str], lang: str | Sequence[str | None] | None = None) -> list[TaggedText]:
         """Tag each text with the code of its modules, or :data:`BASE`; one tagged so already stays as it is.
@@ -197,27 +194,26 @@ class LanguageRouter:
                 given[row] = text.lang if isinstance(text, TaggedText) else None
         modules = {code: self._resolve(code) for code in dict.fromkeys(given) if code is not None}
         unknown = [text for text, code in zip(texts, given, strict=True) if code is None]
-        identified = iter(self._routed(unknown))
+        identified: list[str] = []
+        for text, (found, match) in zip(unknown, self._routed(unknown), strict=True):
+            if found.modules is None:
+                raise LanguageError(
+                    f"{short_repr(text)}: identified as {_named(found.code)}, with share {found.share:.2f} "
+                    f"of the languages in {self._hub.path} ({', '.join(self._languages)}); name its language "
+                    "with lang=, or use fallback='base'"
+                )
+            if match.language is None:
+                self._without_modules(found.code, found.modules)
+            identified.append(found.modules)
+        remaining = iter(identified)
         tagged: list[TaggedText] = []
         for text, code in zip(texts, given, strict=True):
-            own = self._identified(text, *next(identified)) if code is None else modules[code]
+            own = next(remaining) if code is None else modules[code]
             if isinstance(text, TaggedText) and text.lang == own:
                 tagged.append(text)
             else:
                 tagged.append(TaggedText(text, own))
         return tagged
-
-    def _identified(self, text: str, found: Routing, match: Match) -> str:
-        """Return the code of an identified text's modules; warn of languages without."""
-        if found.modules is None:
-            raise LanguageError(
-                f"{short_repr(text)}: identified as {_named(found.code)}, with share {found.share:.2f} "
-                f"of the languages in {self._hub.path} ({', '.join(self._languages)}); name its language "
-                "with lang=, or use fallback='base'"
-            )
-        if match.language is None:
-            self._without_modules(found.code, found.modules)
-        return found.modules
 
     def _resolve(self, code: str) -> str:
         if code == BASE:

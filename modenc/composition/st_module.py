@@ -19,7 +19,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel, resolve_base
-from modenc.composition.engine import LanguageCache
+from modenc.composition.engine import LanguageCache, LoadedLanguage
 from modenc.composition.routing import LanguageRouter
 from modenc.errors import BaseModelError, HubError, OptionError
 from modenc.hub.checks import TokenizerPanic, panics_caught
@@ -136,7 +136,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         texts = [text for text in inputs if isinstance(text, TaggedText) and text.tokens is not None]
         if len(texts) < len(inputs):
             texts = self.router.route(as_texts(inputs, self.max_characters)[0])
-        rows = self.tokenize_missing(texts, prompt or "")
+        rows, _ = self.tokenize_missing(texts, prompt or "")
         lengths = np.array([len(row.ids) for row in rows])
         mask = np.arange(lengths.max()) < lengths[:, None]
         # Padding is never read, but has to be in the row's own vocabulary: the first token is.
@@ -166,9 +166,8 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         Raises:
             HubError: a language's modules cannot be used, or the hub has lost it.
         """
-        rows = self.tokenize_missing(texts, prompt)
+        rows, loaded = self.tokenize_missing(texts, prompt)
         count = Counter(text.lang for text in texts)
-        _, loaded = self.cache.load(count)
         group = {
             code: code if number >= 2 * batch_size else loaded[code].lora_fingerprint
             for code, number in count.items()
@@ -180,8 +179,10 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             text.order = start.get(group[text.lang], 0) + len(tokens.ids)
         return sum(tokens.cut for tokens in rows)
 
-    def tokenize_missing(self, texts: Sequence[TaggedText], prompt: str) -> list[Tokens]:
-        """Set the ``tokens`` of texts, unless they have the same already, and return them.
+    def tokenize_missing(
+        self, texts: Sequence[TaggedText], prompt: str
+    ) -> tuple[list[Tokens], dict[str, LoadedLanguage]]:
+        """Set the ``tokens`` of texts, unless they have the same already; returns them, and the languages.
 
         Raises:
             HubError: a language's modules cannot be used, or the hub has lost it.
@@ -204,7 +205,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             for row, (ids, cut) in zip(numbers, tokens, strict=True):
                 rows[row] = Tokens(prompt, self._max_seq_length, language.fingerprint, ids, cut)
                 texts[row].tokens = rows[row]
-        return [row for row in rows if row is not None]
+        return [row for row in rows if row is not None], loaded
 
     def forward(self, features: dict[str, Any], align: bool = True, **_: Any) -> dict[str, Any]:
         """Run all rows through the body, each with its language's modules.

@@ -204,10 +204,17 @@ class _Training:
     def run(self, job: StageJob) -> dict[str, Path]:
         """Train a job's stage unless it is done, and publish its languages after the last stage."""
         plans = [self.recipe.plans[lang] for lang in job.languages]
-        self._read_data(*plans)
+        # Other languages' data are forgotten, since they may fill the memory.
+        own = self.recipe.plans.get(self.recipe.pivot)
+        self.data = {plan.lang: self.data.get(plan.lang) or TrainingData(plan, own) for plan in plans}
         stages, before = dict[str, Stage](), dict[str, dict[str, StageRecord]]()
         for plan in plans:
-            stages[plan.lang], before[plan.lang] = self._stage(plan, job.stage)
+            before[plan.lang] = {}
+            for stage in iterate_stages(plan, self.base, self.hub, self.data[plan.lang]):
+                if stage.name == job.stage:
+                    stages[plan.lang] = stage
+                    break
+                before[plan.lang][stage.name] = self._record_of(stage, job)
         pivot = None
         if job.stage == "alignment" and plans[0].aligns_all_pairs():
             # In one order, whatever the recipe's is.
@@ -226,26 +233,16 @@ class _Training:
             for lang in job.languages
         }
 
-    def _read_data(self, *plans: LanguagePlan) -> None:
-        """Keep the data of these languages alone, since it may fill the memory."""
-        pivot = self.recipe.plans.get(self.recipe.pivot)
-        self.data = {plan.lang: self.data.get(plan.lang) or TrainingData(plan, pivot) for plan in plans}
-
-    def _stage(self, plan: LanguagePlan, name: str) -> tuple[Stage, dict[str, StageRecord]]:
-        """Return a language's stage, and the records of those before it; RecipeError if one is not done."""
-        before: dict[str, StageRecord] = {}
-        for stage in iterate_stages(plan, self.base, self.hub, self.data[plan.lang]):
-            if stage.name == name:
-                return stage, before
-            record = read_stage_record(stage)
-            if record is None:
-                only = "" if plan.aligns_all_pairs() else f" --lang {plan.lang}"
-                raise RecipeError(
-                    f"{plan.lang}: stage {stage.name} is not done with the present settings and data, and "
-                    f"{name} needs it; run: modenc train {self.recipe.name}{only}"
-                )
-            before[stage.name] = record
-        raise AssertionError(name)
+    def _record_of(self, stage: Stage, job: StageJob) -> StageRecord:
+        """Return the record of a stage that a job needs; RecipeError if it is not done."""
+        record, plan = read_stage_record(stage), stage.plan
+        if record is None:
+            only = "" if plan.aligns_all_pairs() else f" --lang {plan.lang}"
+            raise RecipeError(
+                f"{plan.lang}: stage {stage.name} is not done with the present settings and data, and "
+                f"{job.stage} needs it; run: modenc train {self.recipe.name}{only}"
+            )
+        return record
 
 
 def _train_stages(stages: Mapping[str, Stage]) -> dict[str, StageRecord]:
