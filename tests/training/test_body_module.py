@@ -8,8 +8,7 @@ from modenc.base_model import resolve_base
 from modenc.recipe.settings import LoraSettings
 from modenc.training import body_module
 from modenc.training.adapters_io import add_lora, add_parallel_adapter
-from modenc.training.body_module import BodyModule, set_dropout
-from modenc.training.row_packing import pack_rows
+from modenc.training.body_module import BodyModule, pack_rows, set_dropout
 
 
 def module_with_passes(folder, *, adapter="", bf16=False):
