@@ -74,8 +74,7 @@ def summary_table(stored: Stored) -> str:
     lines = head(["mean of all test sets", "sets", "base", "with modules"])
     for column in present(stored):
         keys = mean_keys(stored, column)
-        base, _, modules = arrow(stored, keys, column.system).partition(" → ")
-        lines.append(row([column.heading, str(len(keys)), base, modules]))
+        lines.append(row([column.heading, str(len(keys)), *formatted_means(stored, keys, column.system)]))
     return "\n".join(["", *lines, ""])
 
 
@@ -212,10 +211,13 @@ def mean_keys(stored: Stored, column: Column) -> list[str]:
 
 def arrow(stored: Stored, keys: Sequence[str], modules: str) -> str:
     """Format means as ``base → modules``; the base's alone if these are not stored, a dash if none is."""
-    if not keys:
-        return "–"
+    return " → ".join(formatted_means(stored, keys, modules)) if keys else "–"
+
+
+def formatted_means(stored: Stored, keys: Sequence[str], modules: str) -> list[str]:
+    """Format means of the base, and of the modules if theirs are stored."""
     systems = [stored.base, *(system for name, system in stored.modules.items() if name == modules)]
-    return " → ".join(f"{system.mean(keys).value:.1f}" for system in systems)
+    return [f"{system.mean(keys).value:.1f}" for system in systems]
 
 
 def worse_languages(stored: Stored) -> Iterator[str]:
