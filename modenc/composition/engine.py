@@ -74,8 +74,8 @@ class LanguageCache:
     def restart(self) -> None:
         """Start with no language and a new engine, because the body has moved or changed type."""
         engine = Engine(self._body, choose_precision(self.compute, self._body.device))
-        self._loaded = engine, {BASE: LoadedLanguage()}
-        self._reading: dict[str, Lock] = {}
+        # With the locks of languages that are being read.
+        self._loaded = engine, {BASE: LoadedLanguage()}, dict[str, Lock]()
 
     def loaded(self) -> list[str]:
         """Return the codes of the languages in memory, sorted."""
@@ -96,11 +96,11 @@ class LanguageCache:
             HubError: the hub lacks a language, or one cannot be used.
         """
         # Taken once: the engine holds these languages, even after a restart.
-        engine, languages = self._loaded
+        engine, languages, reading = self._loaded
         for code in dict.fromkeys(codes):
             if code not in languages:
                 # Threads that use other languages do not wait while this one is read, or even downloaded.
-                with self._reading.setdefault(code, Lock()):
+                with reading.setdefault(code, Lock()):
                     if code not in languages:
                         languages[code] = self._read(code, engine)
         return engine, languages

@@ -192,28 +192,25 @@ class LanguageRouter:
         for row, (text, code) in enumerate(zip(texts, given, strict=True)):
             if is_missing(code) or is_undetermined(code):
                 given[row] = text.lang if isinstance(text, TaggedText) else None
-        modules = {code: self._resolve(code) for code in dict.fromkeys(given) if code is not None}
-        unknown = [text for text, code in zip(texts, given, strict=True) if code is None]
-        identified: list[str] = []
-        for text, (found, match) in zip(unknown, self._routed(unknown), strict=True):
+        resolved = {code: self._resolve(code) for code in dict.fromkeys(given) if code is not None}
+        modules = {row: resolved[code] for row, code in enumerate(given) if code is not None}
+        unknown = [row for row, code in enumerate(given) if code is None]
+        identified = self._routed([texts[row] for row in unknown])
+        for row, (found, match) in zip(unknown, identified, strict=True):
             if found.modules is None:
                 raise LanguageError(
-                    f"{short_repr(text)}: identified as {_named(found.code)}, with share {found.share:.2f} "
-                    f"of the languages in {self._hub.path} ({', '.join(self._languages)}); name its language "
-                    "with lang=, or use fallback='base'"
+                    f"{short_repr(texts[row])}: identified as {_named(found.code)}, with share "
+                    f"{found.share:.2f} of the languages in {self._hub.path} "
+                    f"({', '.join(self._languages)}); name its language with lang=, or use fallback='base'"
                 )
             if match.language is None:
                 self._without_modules(found.code, found.modules)
-            identified.append(found.modules)
-        remaining = iter(identified)
-        tagged: list[TaggedText] = []
-        for text, code in zip(texts, given, strict=True):
-            own = next(remaining) if code is None else modules[code]
-            if isinstance(text, TaggedText) and text.lang == own:
-                tagged.append(text)
-            else:
-                tagged.append(TaggedText(text, own))
-        return tagged
+            modules[row] = found.modules
+        codes = [modules[row] for row in range(len(texts))]
+        return [
+            text if isinstance(text, TaggedText) and text.lang == code else TaggedText(text, code)
+            for text, code in zip(texts, codes, strict=True)
+        ]
 
     def _resolve(self, code: str) -> str:
         if code == BASE:

@@ -20,6 +20,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel, resolve_base
 from modenc.composition.engine import LanguageCache, LoadedLanguage
+from modenc.composition.kernels import COMPUTE
 from modenc.composition.routing import LanguageRouter
 from modenc.errors import BaseModelError, HubError, OptionError
 from modenc.hub.checks import TokenizerPanic, panics_caught
@@ -48,6 +49,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
 
     Raises:
         BaseModelError: the base cannot be loaded, or is not the one the modules were trained on.
+        OptionError: ``compute`` or an option of routing is invalid.
     """
 
     forward_kwargs = {"align"}  # noqa: RUF012
@@ -56,6 +58,8 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
 
     def __init__(self, hub: Hub, base: str | None = None, *, compute: str = "fp32", **routing: Any) -> None:
         super().__init__()
+        if compute not in COMPUTE:
+            raise OptionError(f"compute: expected {', '.join(COMPUTE)}, found {compute!r}")
         self.hub = hub
         self.router = LanguageRouter(hub, **routing)
         found = resolve_base(base or hub.info.base_id)
