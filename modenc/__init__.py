@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from modenc.base_model import resolve_base
-    from modenc.composition.routing import Routing
     from modenc.encoder import ModularEncoder
     from modenc.errors import ModencError
     from modenc.evaluation.evaluate import evaluate
@@ -25,7 +24,6 @@ __all__ = [
     "ModencError",
     "ModularEncoder",
     "Recipe",
-    "Routing",
     "evaluate",
     "export",
     "load_recipe",
@@ -40,7 +38,6 @@ _HOMES = {
     "ModencError": "modenc.errors",
     "ModularEncoder": "modenc.encoder",
     "Recipe": "modenc.recipe.settings",
-    "Routing": "modenc.composition.routing",
     "evaluate": "modenc.evaluation.evaluate",
     "export": "modenc.exporting.export",
     "load_recipe": "modenc.recipe.loader",

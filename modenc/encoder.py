@@ -12,14 +12,13 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-from modenc.composition.routing import Routing
 from modenc.composition.st_module import ModularTransformer
 from modenc.errors import OptionError, TextsCutWarning
 from modenc.hub.layout import PROMPT_NAMES, HubInfo
 from modenc.hub.push import push_hub
 from modenc.hub.remote import open_hub
 from modenc.hub.store import Hub
-from modenc.langid import LanguageIdentifier
+from modenc.langid import Identification, LanguageIdentifier
 from modenc.languages import BASE, listed_codes
 from modenc.texts import TaggedText, as_texts
 
@@ -129,7 +128,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         """
         self._transformer.cache.load(map(self._transformer.router.require, listed_codes(codes)))
 
-    def identify(self, texts: Any) -> list[Routing]:
+    def identify(self, texts: Any) -> list[Identification]:
         """Identify the language of each text among all that the identifier knows, and choose its modules.
 
         Returns:
@@ -215,16 +214,15 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         if batch_size < 1:
             raise OptionError(f"batch_size: expected 1 or more, found {batch_size!r:.60}")
         prefix = self._resolve_prompt(prompt, prompt_name) or ""
-        cut = 0
         if options.get("pool") is not None or isinstance(options.get("device"), list):
             # A pool's processes read languages of their own, but errors come from here: sentence-transformers
             # 5 waits forever for a process that an error has ended.
             transformer.cache.load(text.lang for text in tagged)
         else:
-            cut = transformer.tokenize_and_order(tagged, prefix, batch_size)
+            transformer.tokenize_and_order(tagged, prefix, batch_size)
         given = tagged[0] if single else tagged
         vectors = super().encode(given, None, prefix, batch_size, *args, align=align, **options)
-        if cut:
+        if cut := sum(text.cut for text in tagged):
             limits = transformer.max_seq_length, transformer.most_positions
             warnings.warn(TextsCutWarning(cut, len(tagged), *limits), stacklevel=2)
         return vectors
@@ -264,8 +262,9 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
     @staticmethod
     def _input_length(sample: Any) -> int:
         """Return the key by which sentence-transformers sorts texts before it makes batches."""
-        order = sample.order if isinstance(sample, TaggedText) else None
-        return int(SentenceTransformer._input_length(sample)) if order is None else order
+        if isinstance(sample, TaggedText):
+            return sample.order
+        return int(SentenceTransformer._input_length(sample))
 
     @property
     def _transformer(self) -> ModularTransformer:

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -76,25 +76,20 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True)
 class Identification:
-    """Identified language of a text."""
+    """The identified language of a text, among all that a model knows and among a hub's."""
 
     code: str
-    """Normalized language code."""
+    """Likeliest of all languages that the model knows; :data:`UNDETERMINED` without letters of a known
+    script."""
     confidence: float
-    """Probability among all languages that the model knows, 0 to 1; 0 without letters of a script that
-    fits."""
-
-
-@dataclass(frozen=True)
-class Match:
-    """A text's language among all that a model knows, and among a hub's."""
-
-    found: Identification
-    """Language among all, without a prior; :data:`UNDETERMINED` without letters of a known script."""
-    language: str | None
-    """Hub's language that is likelier, prior included, than any language outside the hub."""
-    share: float
-    """Probability of the hub's likeliest language, among these and the likeliest other language."""
+    """Its probability among these, 0 to 1; 0 if undetermined."""
+    modules: str | None = None
+    """Code of the language whose modules encode the text, or ``base``. None: no language of the hub is
+    likelier than all others, and the fallback ``error`` refuses the text."""
+    share: float = 0.0
+    """Probability, 0 to 1, of the hub's likeliest language, given that the text is in one of the hub's
+    languages, which get a prior, or in the likeliest other one. ``min_confidence`` is compared with it. It is
+    0 for texts without letters, which always go to the pivot."""
 
 
 class LanguageIdentifier(ABC):
@@ -114,11 +109,15 @@ class LanguageIdentifier(ABC):
         return frozenset(self._known)
 
     def identify(self, texts: Sequence[str]) -> list[Identification]:
-        """Return the likeliest of all known languages for each text."""
-        return _likeliest(self._logits([language_evidence(text) for text in texts]), self._known)
+        """Identify the likeliest of all known languages for each text."""
+        return self.match(texts, self._known)
 
-    def match(self, texts: Sequence[str], languages: Collection[str]) -> list[Match]:
+    def match(self, texts: Sequence[str], languages: Sequence[str]) -> list[Identification]:
         """Compare ``languages`` with all others that the model knows, for each text.
+
+        Returns:
+            Identifications whose ``modules`` are the one of ``languages`` that is likelier, with the prior,
+            than any other language; the first of them for a text without letters.
 
         Raises:
             LanguageError: the model knows none of ``languages``.
@@ -130,27 +129,23 @@ class LanguageIdentifier(ABC):
                 "lang=, or use a fastText model that knows it, such as GlotLID's"
             )
         evidence = [language_evidence(text) for text in texts]
-        logits = self._logits(evidence)
-        matches = []
-        for (words, _), row, found in zip(evidence, logits, _likeliest(logits, self._known), strict=True):
-            if not found.confidence:
-                matches.append(Match(Identification(UNDETERMINED, 0.0), None, 0.0))
+        scores = np.maximum(self._probabilities([each.words for each in evidence]), np.float32(1e-30))
+        found = []
+        for (words, script), logits in zip(evidence, np.log(scores), strict=True):
+            if script is None or script not in self._scripts:
+                modules = languages[0] if script is None else None
+                found.append(Identification(UNDETERMINED, 0.0, modules))
                 continue
-            row[members] += self._prior(words)
-            inside, rival = row[members], row[~members].max(initial=-np.inf)
+            logits += [_script_log_odds(code, script) for code in self._known]
+            best = logits.argmax()
+            confidence = float(np.exp(logits[best] - np.logaddexp.reduce(logits)))
+            logits[members] += self._prior(words)
+            inside, rival = logits[members], logits[~members].max(initial=-np.inf)
             top = inside.max()
             share = float(np.exp(top - np.logaddexp.reduce([*inside, rival])))
-            matches.append(Match(found, self._known[row.argmax()] if top > rival else None, share))
-        return matches
-
-    def _logits(self, evidence: Sequence[Evidence]) -> Floats:
-        """Return the log odds [texts, known languages] by the model and the scripts."""
-        scores = np.maximum(self._probabilities([each.words for each in evidence]), np.float32(1e-30))
-        # A few languages have no known script; a script that no other is written in says nothing of them.
-        scripts = [each.script if each.script in self._scripts else None for each in evidence]
-        fits = [[_script_fit(code, script) for code in self._known] for script in scripts]
-        logits: Floats = np.log(scores) + np.array(fits, dtype=np.float32).reshape(scores.shape)
-        return logits
+            modules = self._known[logits.argmax()] if top > rival else None
+            found.append(Identification(self._known[best], confidence, modules, share))
+        return found
 
     @abstractmethod
     def _probabilities(self, texts: Sequence[str]) -> Floats:
@@ -237,19 +232,9 @@ def get_identifier(spec: LanguageIdentifier | str | Path | None = None) -> Langu
 _shared_py3langid = cache(Py3LangidIdentifier)
 
 
-def _likeliest(logits: Floats, codes: Sequence[str]) -> list[Identification]:
-    """Return the likeliest code for each row of log odds [texts, codes]; confidence 0 if no script fits."""
-    best = logits.argmax(axis=1)
-    top = logits.max(axis=1)
-    confidence = np.where(top > _FOREIGN_SCRIPT / 2, np.exp(top - np.logaddexp.reduce(logits, axis=1)), 0.0)
-    return [Identification(codes[at], float(p)) for at, p in zip(best, confidence, strict=True)]
-
-
 @cache
-def _script_fit(code: str, script: str | None) -> float:
-    """Return the log odds of a language being written in a script; without letters no script fits."""
-    if script is None:
-        return _FOREIGN_SCRIPT
+def _script_log_odds(code: str, script: str) -> float:
+    """Return the log odds of a language being written in a script; 0 if its script is not known."""
     scripts = expected_scripts(code)
     if scripts and script not in scripts:
         return _FOREIGN_SCRIPT

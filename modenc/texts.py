@@ -7,7 +7,7 @@ import unicodedata
 from array import array
 from collections.abc import Iterable, Mapping, Set
 from reprlib import repr as short_repr
-from typing import Any, NamedTuple
+from typing import Any
 
 import regex
 
@@ -48,37 +48,22 @@ _SURROGATE = regex.compile(r"[\ud800-\udfff]")
 _JOINERS_AND_BLANK = "\u200b\u200c\u200d "
 
 
-class Tokens(NamedTuple):
-    """Tokens of a text, with everything else that they depend on."""
-
-    prompt: str
-    """Prefix of the text."""
-    max_length: int
-    """Number of tokens at which texts are cut."""
-    fingerprint: str
-    """Fingerprint of the modules with the tokenizer."""
-    ids: array[int]
-    """Token ids, including the prompt's."""
-    cut: bool = False
-    """Whether the text was cut."""
-
-
 class TaggedText(str):
-    """A text that keeps the code of its language when it is sorted or sent to another process."""
+    """A normalized text that keeps its language when it is sorted or sent to another process."""
 
-    __slots__ = ("lang", "order", "tokens")
+    __slots__ = ("cut", "lang", "order", "tokens")
     lang: str
-    tokens: Tokens | None
-    """Tokens, after the text was tokenized."""
-    order: int | None
+    tokens: array[int]
+    """Token ids with the prompt's, set by each ``encode``; empty before."""
+    cut: bool
+    """Whether tokens were cut off."""
+    order: int
     """Sort key: texts with similar keys belong in one batch."""
 
     def __new__(cls, text: str, lang: str) -> TaggedText:
         """Make a text in the language ``lang``."""
         tagged = super().__new__(cls, text)
-        tagged.lang = lang
-        tagged.tokens = None
-        tagged.order = None
+        tagged.lang, tagged.tokens, tagged.cut, tagged.order = lang, array("i"), False, len(text)
         return tagged
 
     def __reduce__(self) -> tuple[type[TaggedText], tuple[str, str]]:
@@ -86,7 +71,7 @@ class TaggedText(str):
 
 
 def as_texts(inputs: Any, max_characters: int) -> tuple[list[str], bool]:
-    """Convert an input to texts, cleaned by :func:`clean`; also returns whether it was a single text.
+    """Convert an input to normalized texts; also returns whether it was a single text.
 
     Args:
         inputs: a str, or a list, tuple, one-dimensional array, pandas Series, ``datasets`` column or
@@ -97,7 +82,7 @@ def as_texts(inputs: Any, max_characters: int) -> tuple[list[str], bool]:
         TextError: something else was given; the message states its position and type.
     """
     if isinstance(inputs, str):
-        return [clean(inputs, max_characters)], True
+        return [normalize(inputs, max_characters)], True
     if isinstance(inputs, bytes | bytearray | Mapping | Set) or not isinstance(inputs, Iterable):
         raise TextError(f"expected a text or a list of texts, found {_found(inputs)}")
     if (dimensions := getattr(inputs, "ndim", 1)) != 1:
@@ -109,19 +94,19 @@ def as_texts(inputs: Any, max_characters: int) -> tuple[list[str], bool]:
     for position, text in enumerate(inputs):
         if not isinstance(text, str):
             raise TextError(f"text {position}: expected a str, found {_found(text)}")
-        texts.append(clean(text, max_characters))
+        texts.append(text if isinstance(text, TaggedText) else normalize(text, max_characters))
     return texts, False
 
 
-def normalize(text: str) -> str:
-    """Return a text as both training and encoding read it.
+def normalize(text: str, max_characters: int | None = None) -> str:
+    """Return a text as both training and encoding read it, cut to ``max_characters``.
 
     Composed to Unicode's form NFC, without invisible characters (:data:`INVISIBLE`) and lone surrogates, with
     one space for each run of white space, and none at the ends.
     """
     text = " ".join(text.split())
     if text.isascii() and text.isprintable():
-        return text
+        return text[:max_characters].rstrip()
     if _SURROGATE.search(text):
         # Surrogate pairs, which some JSON readers produce, are joined; lone surrogates are dropped.
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
@@ -129,7 +114,8 @@ def normalize(text: str) -> str:
     cleaned = _STRETCHES.sub("", _JOINERS.sub("", cleaned))
     if cleaned != text:  # then there may be marks to compose or too many again
         cleaned = _compose(cleaned)
-    return " ".join(cleaned.strip(_JOINERS_AND_BLANK).split())
+    cleaned = " ".join(cleaned.strip(_JOINERS_AND_BLANK).split())
+    return cleaned[:max_characters].rstrip(_JOINERS_AND_BLANK)
 
 
 def _compose(text: str) -> str:
@@ -139,14 +125,6 @@ def _compose(text: str) -> str:
 def normalize_prompt(prompt: str) -> str:
     """Return a prompt as it is put before texts: normalized, with one blank at its end if it has one."""
     return normalize(prompt) + " " * prompt[-1:].isspace()
-
-
-def clean(text: str, max_characters: int) -> str:
-    """Normalize a text, and cut it to ``max_characters``; a text that needs neither is returned as it is."""
-    cleaned = normalize(text)[:max_characters].rstrip(_JOINERS_AND_BLANK)
-    if cleaned == text:
-        return text
-    return TaggedText(cleaned, text.lang) if isinstance(text, TaggedText) else cleaned
 
 
 def _found(thing: Any) -> str:

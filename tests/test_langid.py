@@ -9,7 +9,6 @@ from modenc.langid import (
     UNDETERMINED,
     FastTextIdentifier,
     Identification,
-    Match,
     Py3LangidIdentifier,
     get_identifier,
 )
@@ -35,13 +34,13 @@ def identifier() -> Py3LangidIdentifier:
 )  # fmt: skip
 def test_short_texts_among_a_hubs_languages(identifier: Py3LangidIdentifier, text: str, code: str) -> None:
     (match,) = identifier.match([text], HUB)
-    assert match.language == code
+    assert match.modules == code
     assert 0.3 < match.share <= 1.0
 
 
 def test_script_decides_before_the_model(identifier: Py3LangidIdentifier) -> None:
-    assert identifier.match(["Привет, как дела?"], ["en", "kk"])[0].found.code == "ru"
-    assert identifier.match(["안녕"], ["en", "ko"])[0].language == "ko"
+    assert identifier.match(["Привет, как дела?"], ["en", "kk"])[0].code == "ru"
+    assert identifier.match(["안녕"], ["en", "ko"])[0].modules == "ko"
 
 
 def test_all_known_languages_compete(identifier: Py3LangidIdentifier) -> None:
@@ -54,7 +53,7 @@ def test_all_known_languages_compete(identifier: Py3LangidIdentifier) -> None:
 
 
 def test_languages_the_model_does_not_know_are_never_given(identifier: Py3LangidIdentifier) -> None:
-    assert identifier.match(["Good morning"], ["smn", "en"])[0].language == "en"
+    assert identifier.match(["Good morning"], ["smn", "en"])[0].modules == "en"
     with pytest.raises(LanguageError, match=r"py3langid cannot identify any of: smn; name .* lang="):
         identifier.match(["Good morning"], ["smn"])
 
@@ -71,18 +70,18 @@ def test_languages_the_model_does_not_know_are_never_given(identifier: Py3Langid
 )
 def test_other_languages_match_none_of_a_hubs(identifier: Py3LangidIdentifier, text: str, code: str) -> None:
     (match,) = identifier.match([text], HUB)
-    assert (match.found.code, match.language) == (code, None)
-    assert match.found.confidence > 0.5 > match.share
+    assert (match.code, match.modules) == (code, None)
+    assert match.confidence > 0.5 > match.share
 
 
 def test_found_is_the_likeliest_of_all_and_share_has_the_prior(identifier: Py3LangidIdentifier) -> None:
     # Of all languages "Hello" is likeliest in another; of a hub with English, English is likelier.
     (match,) = identifier.match(["Hello"], HUB)
-    assert match.found.code not in HUB
+    assert match.code not in HUB
     (of_all,) = identifier.identify(["Hello"])
-    assert match.found.code == of_all.code
-    assert match.found.confidence == pytest.approx(of_all.confidence, abs=1e-4)
-    assert match.share > match.found.confidence
+    assert match.code == of_all.code
+    assert match.confidence == pytest.approx(of_all.confidence, abs=1e-4)
+    assert match.share > match.confidence
 
 
 def test_a_batch_matches_as_single_texts_do(identifier: Py3LangidIdentifier) -> None:
@@ -90,16 +89,18 @@ def test_a_batch_matches_as_single_texts_do(identifier: Py3LangidIdentifier) -> 
     together = identifier.match(texts, HUB)
     for text, match in zip(texts, together, strict=True):
         (alone,) = identifier.match([text], HUB)
-        assert (alone.found.code, alone.language) == (match.found.code, match.language)
+        assert (alone.code, alone.modules) == (match.code, match.modules)
         assert alone.share == pytest.approx(match.share, abs=1e-5)
     assert identifier.match([], HUB) == []
 
 
-@pytest.mark.parametrize("text", ["", "12:30", "😀!", "\x00", "ꦲꦏ꧀ꦱꦫ"])
-def test_without_letters_of_a_known_script_nothing_matches(
-    identifier: Py3LangidIdentifier, text: str
+@pytest.mark.parametrize(
+    ("text", "modules"), [("", HUB[0]), ("12:30", HUB[0]), ("😀!", HUB[0]), ("\x00", HUB[0]), ("ꦲꦏ꧀ꦱꦫ", None)]
+)
+def test_texts_without_letters_have_the_first_languages_modules(
+    identifier: Py3LangidIdentifier, text: str, modules: str | None
 ) -> None:
-    assert identifier.match([text], HUB) == [Match(Identification(UNDETERMINED, 0.0), None, 0.0)]
+    assert identifier.match([text], HUB) == [Identification(UNDETERMINED, 0.0, modules)]
 
 
 def test_get_identifier(tmp_path: Path) -> None:
@@ -156,6 +157,6 @@ def test_fasttext_labels_are_codes(fasttext_model: Path) -> None:
 def test_fasttext_matches_among_all_its_labels(fasttext_model: Path) -> None:
     identifier = FastTextIdentifier(fasttext_model)
     kyrgyz, english, digits = identifier.match(["кутмандуу достор", "good morning", "42"], ["en", "kk"])
-    assert (kyrgyz.found.code, kyrgyz.language) == ("ky", None)
-    assert (english.found.code, english.language) == ("en", "en")
-    assert digits == Match(Identification(UNDETERMINED, 0.0), None, 0.0)
+    assert (kyrgyz.code, kyrgyz.modules) == ("ky", None)
+    assert (english.code, english.modules) == ("en", "en")
+    assert digits == Identification(UNDETERMINED, 0.0, "en")

@@ -47,14 +47,14 @@ def identifier():
 @pytest.mark.parametrize("addition", ADDITIONS)
 def test_additions_are_no_evidence(identifier, addition, code):
     text = addition.format(SENTENCES[code])
-    assert identifier.match([text], list(SENTENCES))[0].language == code
+    assert identifier.match([text], list(SENTENCES))[0].modules == code
     assert identifier.identify([text])[0].code == code
 
 
 @pytest.mark.parametrize("code", SENTENCES)
 @pytest.mark.parametrize("head", HEADS)
 def test_words_after_a_long_head_are_read(identifier, head, code):
-    assert identifier.match([f"{head} {SENTENCES[code]}"], list(SENTENCES))[0].language == code
+    assert identifier.match([f"{head} {SENTENCES[code]}"], list(SENTENCES))[0].modules == code
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_words_after_a_long_head_are_read(identifier, head, code):
     ],
 )
 def test_names_and_terms_in_another_script_do_not_outvote_a_sentence(identifier, text, code):
-    assert identifier.match([text], list(SENTENCES))[0].language == code
+    assert identifier.match([text], list(SENTENCES))[0].modules == code
 
 
 @pytest.mark.parametrize(

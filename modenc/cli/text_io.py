@@ -8,7 +8,7 @@ from pathlib import Path
 
 from modenc.data.formats import file_format, read_file, read_lines, text_in_column
 from modenc.errors import DataError
-from modenc.texts import clean
+from modenc.texts import normalize
 
 STDIN = "-"
 LANG_COLUMN = "--lang-column"
@@ -43,7 +43,7 @@ def read_texts(
         null = option == LANG_COLUMN
         rows = enumerate(read_file(path, [column]), start=1)
         texts = (text_in_column(row, column, path, number, option, may_be_null=null) for number, row in rows)
-    yield from texts if max_characters is None else (clean(text, max_characters) for text in texts)
+    yield from texts if max_characters is None else (normalize(text, max_characters) for text in texts)
 
 
 def source_files(source: str) -> list[str]:

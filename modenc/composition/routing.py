@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from reprlib import repr as short_repr
@@ -13,36 +13,11 @@ from typing import Any
 
 from modenc.errors import HubError, LanguageError, OptionError
 from modenc.hub.store import Hub
-from modenc.langid import (
-    READ,
-    UNDETERMINED,
-    Identification,
-    LanguageIdentifier,
-    Match,
-    get_identifier,
-    language_evidence,
-)
+from modenc.langid import READ, UNDETERMINED, Identification, LanguageIdentifier, get_identifier
 from modenc.languages import BASE, is_undetermined, language_name, normalize_code
 from modenc.texts import TaggedText, is_missing
 
 ERROR = "error"
-
-
-@dataclass(frozen=True)
-class Routing(Identification):
-    """The identified language of a text, and the language whose modules encode it.
-
-    ``code`` and ``confidence`` are of the likeliest of all languages that the identifier knows; ``und``
-    (undetermined) and 0 if a text has no letters, or none of a known script.
-    """
-
-    modules: str | None
-    """Code of the language whose modules encode the text, or ``base``; None: the fallback ``error`` refuses
-    it."""
-    share: float
-    """Probability, 0 to 1, of the hub's likeliest language, given that the text is in one of the hub's
-    languages, which get a prior, or in the likeliest other one. ``min_confidence`` is compared with it. It is
-    0 for texts without letters, which always go to the pivot."""
 
 
 class LanguageRouter:
@@ -54,7 +29,7 @@ class LanguageRouter:
         hub: the hub.
         fallback: modules for a language that has none: ``base``, ``error``, or another language's code;
             ``None``: see :attr:`fallback`.
-        min_confidence: texts whose :attr:`Routing.share` is less than this (0 to 1) go to the fallback.
+        min_confidence: texts whose :attr:`~modenc.Identification.share` (0 to 1) is less go to the fallback.
         identifier: a language identifier, a fastText file, or ``None`` for py3langid; its model is loaded for
             the first text without a language.
 
@@ -138,15 +113,17 @@ class LanguageRouter:
             )
         return language
 
-    def identify(self, texts: Sequence[str]) -> list[Routing]:
-        """Identify the language of each text, and choose its modules; equal texts are identified once.
+    def identify(self, texts: Sequence[str]) -> list[Identification]:
+        """Identify the language of each text, and choose its modules.
 
         Raises:
             LanguageError: the hub has no languages, or the identifier knows none of them.
         """
-        return [routing for routing, _ in self._routed(texts)]
+        fallback = None if self.fallback == ERROR else self.fallback
+        return [found if found.modules else replace(found, modules=fallback) for found in self._match(texts)]
 
-    def _routed(self, texts: Sequence[str]) -> list[tuple[Routing, Match]]:
+    def _match(self, texts: Sequence[str]) -> list[Identification]:
+        """Identify texts, equal ones once; ``modules`` is None for those that the fallback serves."""
         if not texts:
             return []
         languages = self._languages
@@ -157,18 +134,10 @@ class LanguageRouter:
             )
         excerpts = [text[:READ] for text in texts]
         distinct = list(dict.fromkeys(excerpts))
-        found: dict[str, tuple[Routing, Match]] = {}
-        for text, match in zip(distinct, self._identifier.match(distinct, languages), strict=True):
-            code, share, modules = match.found.code, match.share, match.language
-            if not match.found.confidence and language_evidence(text).script is None:
-                # Texts of no language, such as digits and emoji, go to the pivot, which is listed first.
-                modules = languages[0]
-                match = Match(match.found, modules, share)
-            elif share < self._min_confidence:
-                modules = None
-            if modules is None and self.fallback != ERROR:
-                modules = self.fallback
-            found[text] = Routing(code, match.found.confidence, modules, share), match
+        found = dict(zip(distinct, self._identifier.match(distinct, languages), strict=True))
+        for text, match in found.items():
+            if match.share < self._min_confidence and match.code != UNDETERMINED:
+                found[text] = replace(match, modules=None)
         return [found[excerpt] for excerpt in excerpts]
 
     def route(self, texts: Sequence[str], lang: str | Sequence[str | None] | None = None) -> list[TaggedText]:
@@ -195,17 +164,17 @@ class LanguageRouter:
         resolved = {code: self._resolve(code) for code in dict.fromkeys(given) if code is not None}
         modules = {row: resolved[code] for row, code in enumerate(given) if code is not None}
         unknown = [row for row, code in enumerate(given) if code is None]
-        identified = self._routed([texts[row] for row in unknown])
-        for row, (found, match) in zip(unknown, identified, strict=True):
-            if found.modules is None:
+        identified = self._match([texts[row] for row in unknown])
+        for row, found in zip(unknown, identified, strict=True):
+            if found.modules is None and self.fallback == ERROR:
                 raise LanguageError(
                     f"{short_repr(texts[row])}: identified as {_named(found.code)}, with share "
                     f"{found.share:.2f} of the languages in {self._hub.path} "
                     f"({', '.join(self._languages)}); name its language with lang=, or use fallback='base'"
                 )
-            if match.language is None:
-                self._without_modules(found.code, found.modules)
-            modules[row] = found.modules
+            if found.modules is None and found.code not in self._languages:
+                self._without_modules(found.code, self.fallback)
+            modules[row] = found.modules or self.fallback
         codes = [modules[row] for row in range(len(texts))]
         return [
             text if isinstance(text, TaggedText) and text.lang == code else TaggedText(text, code)

@@ -19,14 +19,14 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel, resolve_base
-from modenc.composition.engine import LanguageCache, LoadedLanguage
+from modenc.composition.engine import LanguageCache
 from modenc.composition.kernels import COMPUTE
 from modenc.composition.routing import LanguageRouter
 from modenc.errors import BaseModelError, HubError, OptionError
 from modenc.hub.checks import TokenizerPanic, panics_caught
 from modenc.hub.remote import open_hub
 from modenc.hub.store import Hub
-from modenc.texts import TaggedText, Tokens, as_texts, normalize_prompt
+from modenc.texts import TaggedText, as_texts, normalize_prompt
 
 # Tokens of real text are shorter than this, so no text is cut before its last used token.
 _CHARACTERS_PER_TOKEN = 64
@@ -122,94 +122,68 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         """Width of the token vectors."""
         return int(self.auto_model.config.hidden_size)
 
-    def preprocess(self, inputs: Sequence[str], prompt: str | None = None, **_: Any) -> dict[str, Any]:
-        """Tokenize texts, each with its language's tokenizer.
+    def tokenize_and_order(self, texts: Sequence[TaggedText], prompt: str, batch_size: int) -> None:
+        """Tokenize texts, each with its language's tokenizer, and order them for batches.
+
+        A language with texts for two batches or more has batches of its own, and so have languages together
+        that share one LoRA; texts of the others share batches with texts of the same length.
 
         Args:
-            inputs: texts; a :class:`~modenc.texts.TaggedText` states its language, others are identified.
-            prompt: put before every text after identification.
+            texts: texts whose ``tokens``, ``cut`` and ``order`` are set.
+            prompt: put before each text.
+            batch_size: texts in a batch.
+
+        Raises:
+            HubError: a language's modules cannot be used, or the hub has lost it.
+        """
+        members: dict[str, list[TaggedText]] = {}
+        for text in texts:
+            members.setdefault(text.lang, []).append(text)
+        _, loaded = self.cache.load(members)
+        prefix = normalize_prompt(prompt)
+        group = {
+            code: code if len(own) >= 2 * batch_size else loaded[code].lora_fingerprint
+            for code, own in members.items()
+        }
+        sizes = Counter(group[text.lang] for text in texts)
+        large = [name for name, size in sizes.items() if size >= 2 * batch_size]
+        start = {name: position * _ORDER_STEP for position, name in enumerate(large, start=1)}
+        for code, own in members.items():
+            tokenizer = loaded[code].tokenizer or self.cache.base_tokenizer
+            tokens = tokenize(tokenizer, [prefix + text for text in own], self._max_seq_length)
+            for text, (text.tokens, text.cut) in zip(own, tokens, strict=True):
+                text.order = start.get(group[code], 0) + len(text.tokens)
+
+    def preprocess(self, inputs: Sequence[str], prompt: str | None = None, **_: Any) -> dict[str, Any]:
+        """Make a batch of texts, tokenized by their languages' tokenizers.
+
+        Args:
+            inputs: texts; :class:`~modenc.texts.TaggedText` that ``encode`` has tokenized are taken as they
+                are.
+            prompt: put before the other texts, after their languages are identified.
 
         Returns:
             ``input_ids`` and ``attention_mask`` [batch, length] in int64; each row's ``language`` as a list.
 
         Raises:
             TextError: an input is not a text.
+            HubError: a language's modules cannot be used, or the hub has lost it.
         """
-        inputs = list(inputs)
-        # Tokenized texts keep their language, even if the hub has lost it since.
-        texts = [text for text in inputs if isinstance(text, TaggedText) and text.tokens is not None]
-        if len(texts) < len(inputs):
-            texts = self.router.route(as_texts(inputs, self.max_characters)[0])
-        rows, _ = self.tokenize_missing(texts, prompt or "")
-        lengths = np.array([len(row.ids) for row in rows])
+        texts: Sequence[Any] = list(inputs)
+        if not all(getattr(text, "tokens", None) for text in texts):
+            texts = self.router.route(as_texts(texts, self.max_characters)[0])
+            self.tokenize_and_order(texts, prompt or "", len(texts))
+        lengths = np.array([len(text.tokens) for text in texts])
         mask = np.arange(lengths.max()) < lengths[:, None]
         # Padding is never read, but has to be in the row's own vocabulary: the first token is.
-        ids = np.repeat(np.array([row.ids[0] for row in rows])[:, None], mask.shape[1], axis=1)
-        for row, tokens in enumerate(rows):
-            ids[row, : len(tokens.ids)] = tokens.ids
+        ids = np.repeat(np.array([text.tokens[0] for text in texts])[:, None], mask.shape[1], axis=1)
+        for row, text in zip(ids, texts, strict=True):
+            row[: len(text.tokens)] = text.tokens
         return {
             "input_ids": torch.from_numpy(ids),
             "attention_mask": torch.from_numpy(mask.astype(np.int64)),
             "language": [text.lang for text in texts],
         }
-
-    def tokenize_and_order(self, texts: Sequence[TaggedText], prompt: str, batch_size: int) -> int:
-        """Tokenize texts as :meth:`tokenize_missing` does, and order them for batches.
-
-        A language with texts for two batches or more has batches of its own, and so have languages together
-        that share one LoRA; texts of the others share batches with texts of the same length.
-
-        Args:
-            texts: texts whose ``tokens`` and ``order`` are set.
-            prompt: put before each text.
-            batch_size: texts in a batch.
-
-        Returns:
-            The number of texts that were cut at :attr:`max_seq_length`.
-
-        Raises:
-            HubError: a language's modules cannot be used, or the hub has lost it.
-        """
-        rows, loaded = self.tokenize_missing(texts, prompt)
-        count = Counter(text.lang for text in texts)
-        group = {
-            code: code if number >= 2 * batch_size else loaded[code].lora_fingerprint
-            for code, number in count.items()
-        }
-        sizes = Counter(group[text.lang] for text in texts)
-        large = [name for name, size in sizes.items() if size >= 2 * batch_size]
-        start = {name: position * _ORDER_STEP for position, name in enumerate(large, start=1)}
-        for text, tokens in zip(texts, rows, strict=True):
-            text.order = start.get(group[text.lang], 0) + len(tokens.ids)
-        return sum(tokens.cut for tokens in rows)
-
-    def tokenize_missing(
-        self, texts: Sequence[TaggedText], prompt: str
-    ) -> tuple[list[Tokens], dict[str, LoadedLanguage]]:
-        """Set the ``tokens`` of texts, unless they have the same already; returns them, and the languages.
-
-        Raises:
-            HubError: a language's modules cannot be used, or the hub has lost it.
-        """
-        # The text's own tokens may change meanwhile: other threads may encode it with another prompt.
-        rows = [text.tokens for text in texts]
-        missing: dict[str, list[int]] = {}
-        prefix = normalize_prompt(prompt)
-        _, loaded = self.cache.load(text.lang for text in texts)
-        for row, (text, done) in enumerate(zip(texts, rows, strict=True)):
-            language = loaded[text.lang]
-            wanted = (prompt, self._max_seq_length, language.fingerprint)
-            if done is None or (done.prompt, done.max_length, done.fingerprint) != wanted:
-                missing.setdefault(text.lang, []).append(row)
-        for code, numbers in missing.items():
-            language = loaded[code]
-            tokenizer = language.tokenizer or self.cache.base_tokenizer
-            prefixed = [prefix + texts[row] for row in numbers]
-            tokens = tokenize(tokenizer, prefixed, self._max_seq_length)
-            for row, (ids, cut) in zip(numbers, tokens, strict=True):
-                rows[row] = Tokens(prompt, self._max_seq_length, language.fingerprint, ids, cut)
-                texts[row].tokens = rows[row]
-        return [row for row in rows if row is not None], loaded
 
     def forward(self, features: dict[str, Any], align: bool = True, **_: Any) -> dict[str, Any]:
         """Run all rows through the body, each with its language's modules.

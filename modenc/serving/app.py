@@ -21,10 +21,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 import modenc
-from modenc.composition.routing import Routing
 from modenc.errors import LanguageError
 from modenc.evaluation.retrieval import unit
-from modenc.langid import UNDETERMINED
+from modenc.langid import UNDETERMINED, Identification
 from modenc.languages import BASE, language_name
 from modenc.serving.batcher import Batcher
 from modenc.serving.errors import ApiError, answer, http_error, invalid_request, unexpected
@@ -119,8 +118,7 @@ def embeddings(request: Request, body: EmbeddingRequest) -> Response:
         {"object": "embedding", "index": index, "embedding": shown(vector), "language": text.lang}
         for index, (text, vector) in enumerate(zip(texts, vectors, strict=True))
     ]
-    # A text whose language was removed from the hub meanwhile has no tokens.
-    tokens = sum(len(text.tokens.ids) for text in texts if text.tokens is not None)
+    tokens = sum(len(text.tokens) for text in texts)
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return answer({"object": "list", "data": rows, "model": body.model, "usage": usage})
 
@@ -132,7 +130,7 @@ def similarities(request: Request, body: SimilarityRequest) -> Response:
     try:
         found = request.app.state.encoder.identify(body.texts)
     except LanguageError:  # no language of the hub can be identified; those given were used
-        found = [Routing(UNDETERMINED, 0.0, text.lang, 0.0) for text in texts]
+        found = [Identification(UNDETERMINED, 0.0, text.lang, 0.0) for text in texts]
     languages = [
         {"code": own.code, "name": _name(own.code), "confidence": round(own.confidence, 4)}
         | {"modules": text.lang, "modules_name": _name(text.lang)}

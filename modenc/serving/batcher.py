@@ -40,9 +40,8 @@ class Metrics:
         """Count encoded texts and their tokens."""
         for text in texts:
             self.texts.labels(text.lang).inc()
-            if text.tokens is not None:
-                self.tokens.inc(len(text.tokens.ids))
-                self.cut.inc(text.tokens.cut)
+            self.tokens.inc(len(text.tokens))
+            self.cut.inc(text.cut)
 
 
 @dataclass

@@ -7,7 +7,7 @@ import pytest
 
 from modenc.cli.text_io import read_texts, source_files
 from modenc.errors import DataError
-from modenc.texts import clean
+from modenc.texts import normalize
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,6 @@ def test_texts_are_cut_as_an_encoder_cuts_them(tmp_path):
     (tmp_path / "x.txt").write_text("\n".join(lines), encoding="utf-8")
     assert list(read_texts(str(tmp_path / "x.txt"))) == lines
     cut = list(read_texts(str(tmp_path / "x.txt"), max_characters=20))
-    assert cut == [clean(line, 20) for line in lines]
-    assert cut == [clean(line, 20) for line in cut]
+    assert cut == [normalize(line, 20) for line in lines]
+    assert cut == [normalize(line, 20) for line in cut]
     assert cut[4] == "c" * 20
