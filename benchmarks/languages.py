@@ -26,7 +26,7 @@ from stored_languages import SUITES, SYSTEMS, Stored
 from suite_parts import restricted, suite_fingerprint
 
 from modenc import ModularEncoder
-from modenc.composition.kernels import choose_precision
+from modenc.composition.bert import choose_precision
 from modenc.errors import DataError, ModencError
 from modenc.evaluation.results import SystemResults, load_results, save_results
 from modenc.evaluation.retrieval import Vectors

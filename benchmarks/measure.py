@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from modenc.composition.kernels import OneDnnDense, TorchDense, onednn_works
+from modenc.composition.bert import OneDnnDense, TorchDense, onednn_works
 
 Row = dict[str, Any]
 

@@ -26,7 +26,7 @@ from peers import HUB, PROMPT, against_peft, gflop_of, stock, synthetic, texts_o
 from sentence_transformers import SentenceTransformer
 
 from modenc import ModularEncoder
-from modenc.composition.kernels import has_bf16
+from modenc.composition.bert import has_bf16
 from modenc.data.formats import read_file
 from modenc.evaluation.sts import spearman
 from modenc.hub.store import Hub

@@ -13,16 +13,20 @@ import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import regex
+from langcodes import Language
+from langcodes.data_dicts import ALL_SCRIPTS, LIKELY_SUBTAGS
 from numpy.typing import NDArray
 
 from modenc.errors import LanguageError, require_extra
-from modenc.languages import expected_scripts, find_code, main_scripts, script_of_letter
+from modenc.languages import find_code, normalize_code, script_of_code
 
 # Log odds. Uzbek is written in Cyrillic too, but of two Cyrillic words among en az kk ky ug uz Kyrgyz
 # is identified correctly 91 % of the time with these odds against a second script, 82 % without.
@@ -63,6 +67,27 @@ _CAPITALIZED = re.compile(r"(?<![a-z])[A-Z][A-Za-z]*")
 _JAPANESE = ("Hani", "Hira", "Kana")  # written together
 _WEIGHTS = {"Latn": 1.0, "Cyrl": 1.5, "Grek": 1.5, **dict.fromkeys(_JAPANESE, 5.0)}
 _OTHER = 3.0
+
+# Codes of writing systems that mix several Unicode scripts or narrow one down.
+_WRITING_SYSTEMS: dict[str, frozenset[str]] = {
+    "Hans": frozenset({"Hani"}),
+    "Hant": frozenset({"Hani"}),
+    "Jpan": frozenset({"Hira", "Kana", "Hani"}),
+    "Kore": frozenset({"Hang", "Hani"}),
+}
+
+# Languages in daily use in more scripts than CLDR's likely one.
+_SEVERAL_SCRIPTS: dict[str, frozenset[str]] = {
+    "bs": frozenset({"Latn", "Cyrl"}),
+    "crh": frozenset({"Latn", "Cyrl"}),
+    "ks": frozenset({"Arab", "Deva"}),
+    "ku": frozenset({"Latn", "Arab"}),
+    "mn": frozenset({"Cyrl", "Mong"}),
+    "pa": frozenset({"Guru", "Arab"}),
+    "sd": frozenset({"Arab", "Deva"}),
+    "sr": frozenset({"Cyrl", "Latn"}),
+    "uz": frozenset({"Latn", "Cyrl"}),
+}
 
 Floats = NDArray[np.float32]
 
@@ -241,6 +266,38 @@ def _script_log_odds(code: str, script: str) -> float:
     return 0.0 if not scripts or script in main_scripts(code) else _SECOND_SCRIPT
 
 
+@lru_cache(maxsize=1024)
+def expected_scripts(code: str) -> frozenset[str]:
+    """Return the ISO 15924 codes of the Unicode scripts that a language is usually written in.
+
+    A script given in the code itself is the only one expected: ``uz_Cyrl`` gives ``{"Cyrl"}``.
+    Composite writing systems are split into what letters can be: ``ja`` gives
+    ``{"Hira", "Kana", "Hani"}``. Empty where no script is known.
+
+    Raises:
+        LanguageError: ``code`` names no language.
+    """
+    language = normalize_code(code)
+    if language in _SEVERAL_SCRIPTS and script_of_code(code) is None:
+        return _SEVERAL_SCRIPTS[language]
+    return main_scripts(code)
+
+
+@lru_cache(maxsize=1024)
+def main_scripts(code: str) -> frozenset[str]:
+    """Return :func:`expected_scripts` without secondary ones: ``uz`` gives ``{"Latn"}``.
+
+    Raises:
+        LanguageError: ``code`` names no language.
+    """
+    language = normalize_code(code)
+    script = script_of_code(code)
+    if script is None:
+        # langcodes falls back to Latin for languages that are not in CLDR.
+        script = Language.get(language).maximize().script if language in LIKELY_SUBTAGS else None
+    return _WRITING_SYSTEMS.get(script, frozenset({script})) if script else frozenset()
+
+
 def language_evidence(text: str) -> Evidence:
     """Return the words that tell a text's language, and their script.
 
@@ -268,3 +325,27 @@ def _letters(text: str) -> Counter[str]:
         if (script := script_of_letter(character)) is not None:
             found[script] += count
     return found
+
+
+@lru_cache(maxsize=65536)
+def script_of_letter(character: str) -> str | None:
+    """Return the ISO 15924 code of a letter's script; None for other characters.
+
+    None, too, for letters that all scripts share (``ʻ``, ``ー``).
+    """
+    if not character.isalpha():
+        return None
+    match = _script_pattern().match(character)
+    return match.lastgroup if match else None
+
+
+@cache
+def _script_pattern() -> regex.Pattern[str]:
+    """Return a pattern for one letter; the name of the matching group is its script's code."""
+    groups = []
+    for script in sorted(ALL_SCRIPTS - {"Zyyy", "Zinh", "Zzzz", "Qaai"}):
+        group = rf"(?P<{script}>\p{{Script={script}}})"
+        with suppress(regex.error):  # an ISO 15924 code that is no Unicode script, such as Jpan
+            regex.compile(group)
+            groups.append(group)
+    return regex.compile("|".join(groups))

@@ -3,15 +3,8 @@ from __future__ import annotations
 import pytest
 
 from modenc.errors import LanguageError
-from modenc.languages import (
-    _find_code,
-    expected_scripts,
-    find_code,
-    is_undetermined,
-    main_scripts,
-    normalize_code,
-    script_of_code,
-)
+from modenc.langid import expected_scripts, main_scripts
+from modenc.languages import _find_code, find_code, is_undetermined, normalize_code, script_of_code
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from sentence_transformers import SentenceTransformer
 from tiny_models import sentences
 
 from modenc import ModularEncoder
-from modenc.composition.kernels import onednn_works
+from modenc.composition.bert import onednn_works
 
 
 @pytest.mark.skipif(

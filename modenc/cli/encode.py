@@ -223,7 +223,7 @@ def encode_rows(
 
 def vector_settings(args: argparse.Namespace, encoder: ModularEncoder) -> dict[str, Any]:
     """Return everything besides the texts that vectors depend on: options, precision and modules."""
-    from modenc.composition.kernels import choose_precision
+    from modenc.composition.bert import choose_precision
 
     hub = encoder.hub
     settings = {name: getattr(args, name) for name in _SETTINGS}

@@ -1,14 +1,15 @@
 """Inference with a frozen body of the BERT family: layers with the norm after each residual.
 
 ``x = norm(x + Attention(x))``, then ``x = norm(x + FFN(x) + scaling * Up(relu(Down(x))))``. A language's
-adapters are merged into the weights, or :class:`~modenc.composition.adapter_bank.RowAdapters` adds them.
+adapters are merged into the weights, or :class:`~modenc.composition.buckets.RowAdapters` adds them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,20 +17,22 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 from transformers.activations import ACT2FN
 
-from modenc.composition.adapter_bank import (
-    ATTENTION_OUTPUT,
-    INTERMEDIATE,
-    KEY,
-    LINEAR_LAYERS,
-    OUTPUT,
-    QUERY,
-    VALUE,
-    BankMatrices,
-    RowAdapters,
-)
-from modenc.composition.buckets import Bucket
-from modenc.composition.kernels import Dense, Precision, make_dense
+from modenc.composition.buckets import BankMatrices, Bucket, RowAdapters
 
+QUERY, KEY, VALUE = (f"attention.self.{part}" for part in ("query", "key", "value"))
+ATTENTION_OUTPUT, INTERMEDIATE, OUTPUT = "attention.output.dense", "intermediate.dense", "output.dense"
+LINEAR_LAYERS = (QUERY, KEY, VALUE, ATTENTION_OUTPUT, INTERMEDIATE, OUTPUT)
+"""Linear layers in a layer of the body that a LoRA can change."""
+COMPUTE = ("fp32", "bf16", "auto")
+Precision = Literal["fp32", "bf16"]
+Activation = Literal["none", "relu", "gelu"]
+_ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "none": lambda x: x,
+    "relu": torch.relu,
+    "gelu": functional.gelu,
+}
+# oneDNN packs weights for a number of rows; other numbers work as well.
+_TYPICAL_ROWS = 1024
 _DOWN, _UP = "down", "up"
 _SCORES_AT_A_TIME = 400_000
 
@@ -84,7 +87,10 @@ class Bert:
         Returns:
             [rows, length, hidden], meaningless at padding.
         """
-        x = self._embed(words, bucket.ids)
+        embeddings: Any = self._body.embeddings
+        numbers = position_ids(self._body, bucket.ids)
+        positions = functional.embedding(numbers, embeddings.position_embeddings.weight)
+        x: Tensor = embeddings.LayerNorm(words + positions + embeddings.token_type_embeddings.weight[0])
         before = x.dtype
         x = x.to(self.dtype).flatten(0, 1)
         if layers[0].dense[QUERY].wants_few_sizes:
@@ -111,13 +117,6 @@ class Bert:
             x = functional.layer_norm(y, hidden, *layer.norm, self._epsilon)
         final: Tensor = bucket.in_rows(x).to(before)
         return final
-
-    def _embed(self, words: Tensor, ids: Tensor) -> Tensor:
-        """Compute the first layer's input from word embeddings, both [rows, length, hidden]."""
-        embeddings: Any = self._body.embeddings
-        positions = functional.embedding(position_ids(self._body, ids), embeddings.position_embeddings.weight)
-        x: Tensor = embeddings.LayerNorm(words + positions + embeddings.token_type_embeddings.weight[0])
-        return x
 
     def _layer(self, number: int, layer: nn.Module, adapters: BankMatrices) -> Layer:
         def merged(name: str) -> Dense:
@@ -169,24 +168,118 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, bucket: Bucket, heads:
     query, key, value, context = (
         bucket.in_rows(tensor).view(split).transpose(1, 2) for tensor in (query, key, value, output)
     )
-    if query.device.type == "cpu":
-        _attend_in_chunks(query, key, value, bucket.mask, context)
-    else:
-        mask = None if bucket.mask is None else bucket.mask.to(query.dtype)
+    mask = bucket.mask
+    if query.device.type != "cpu":
+        mask = None if mask is None else mask.to(query.dtype)
         context.copy_(functional.scaled_dot_product_attention(query, key, value, attn_mask=mask))
-    return output
-
-
-def _attend_in_chunks(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, out: Tensor) -> None:
-    """Compute attention by plain products, a few rows at a time, so that scores stay in the CPU's cache.
-
-    On CPUs this is faster than the fused operator at every length.
-    """
-    rows, heads, width, size = query.shape
+        return output
+    # On CPUs plain products are faster than the fused operator at every length, a few rows at a time, so that
+    # scores stay in the cache.
+    rows, _, width, size = query.shape
     chunk = max(1, _SCORES_AT_A_TIME // (heads * width * width))
     for start in range(0, rows, chunk):
         block = slice(start, start + chunk)
         scores = torch.matmul(query[block], key[block].transpose(-1, -2))
         scores = scores if scores.dtype == torch.float64 else scores.float()
         scores = scores.mul_(size**-0.5) if mask is None else torch.add(mask[block], scores, alpha=size**-0.5)
-        out[block] = torch.matmul(scores.softmax(dim=-1).to(value.dtype), value[block])
+        context[block] = torch.matmul(scores.softmax(dim=-1).to(value.dtype), value[block])
+    return output
+
+
+def make_dense(weight: Tensor, bias: Tensor, precision: Precision) -> Dense:
+    """Make the fastest layer for ``weight`` [out, in] and ``bias`` [out], both detached."""
+    if precision == "bf16":
+        weight, bias = weight.bfloat16(), bias.bfloat16()
+    if weight.device.type != "cpu" or not onednn_works(weight.dtype):
+        return TorchDense(weight, bias)
+    if weight.dtype == torch.float32 and torch_is_faster():
+        return TorchDense(weight, bias)
+    return OneDnnDense(weight, bias)
+
+
+class TorchDense:
+    """Dense layer by torch's ``linear``, for any device and type."""
+
+    wants_few_sizes = False
+    """Whether each new number of tokens costs time and memory."""
+
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        self._weight, self._bias = weight, bias
+
+    def __call__(self, x: Tensor, activation: Activation = "none", residual: Tensor | None = None) -> Tensor:
+        """Return ``activation(x W^T + b) + residual`` for x [tokens, in]; give only one of the two."""
+        y: Tensor = _ACTIVATIONS[activation](functional.linear(x, self._weight, self._bias))
+        return y if residual is None else y.add_(residual)
+
+
+class OneDnnDense:
+    """Dense layer by oneDNN with packed weights, on CPUs, in float32 or bfloat16."""
+
+    wants_few_sizes = True
+
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        self._bias = bias
+        self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _TYPICAL_ROWS)
+
+    def __call__(self, x: Tensor, activation: Activation = "none", residual: Tensor | None = None) -> Tensor:
+        """Compute the layer; see :class:`TorchDense`."""
+        if residual is not None:
+            added: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
+                x, residual, self._packed, self._bias, "add"
+            )
+            return added
+        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self._bias, activation, [], "none")
+        return y
+
+
+Dense = TorchDense | OneDnnDense
+
+
+def torch_is_faster() -> bool:
+    """Check whether torch's ``linear`` is at least as fast in float32 as oneDNN: on CPUs without AVX-512.
+
+    There torch's default library (MKL) needs a tenth less time on its path for Intel's processors and no more
+    on AMD's; with AVX-512 oneDNN is twice as fast (``benchmarks/performance_findings.md``). Processors other
+    than these were not measured.
+    """
+    return "AVX512" not in torch.backends.cpu.get_cpu_capability()
+
+
+@cache
+def onednn_works(dtype: torch.dtype) -> bool:
+    """Check whether torch has oneDNN's operators, and they compute the same as ``linear``."""
+    if dtype not in (torch.float32, torch.bfloat16) or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    generator = torch.Generator().manual_seed(0)
+    x, weight, bias, residual = (
+        torch.rand(shape, generator=generator).to(dtype) for shape in ((8, 32), (16, 32), (16,), (8, 16))
+    )
+    try:
+        with torch.inference_mode():
+            layer, reference = OneDnnDense(weight, bias), TorchDense(weight, bias)
+            pairs = [(layer(x, activation), reference(x, activation)) for activation in _ACTIVATIONS]
+            pairs.append((layer(x, residual=residual), reference(x, residual=residual)))
+    except (AttributeError, RuntimeError):
+        return False
+    tolerance = 1e-5 if dtype == torch.float32 else 0.1
+    return all(torch.allclose(found.float(), right.float(), atol=tolerance) for found, right in pairs)
+
+
+def choose_precision(compute: str, device: torch.device) -> Precision:
+    """Return the precision for ``fp32``, ``bf16``, or ``auto``: bf16 if the device has it in hardware."""
+    return "bf16" if compute == "bf16" or (compute == "auto" and has_bf16(device)) else "fp32"
+
+
+def has_bf16(device: torch.device) -> bool:
+    """Check whether ``device`` multiplies bfloat16 matrices in hardware (otherwise it is slower than fp32).
+
+    A CPU that ``ONEDNN_MAX_CPU_ISA`` limits to older instructions does not.
+    """
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    checks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    found = device.type == "cpu" and any(getattr(torch.cpu, check, lambda: False)() for check in checks)
+    # Absent if torch was built without oneDNN.
+    allowed = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
+    return found and bool(allowed())

@@ -1,5 +1,9 @@
 """Languages in memory, and inference in batches of many of them, or with one merged into the weights.
 
+Each language has a slot in the :class:`AdapterBank`; one slot is all zeros, for the base without modules.
+A row of language l gets ``y += B_l A_l x`` (LA and SE, concatenated) in linear layers, by one batched product
+over all rows, and ``y += scaling * Up_l(relu(Down_l(x)))`` in feed-forward blocks.
+
 *Batched*: all rows share the body's weights, and each row's own adapters are added to their products.
 *Merged*: a language's adapters are added to the weights once, so that its texts cost what the base's do.
 A batch of several languages is batched. One language is merged as soon as it has had enough tokens for that
@@ -23,11 +27,9 @@ from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel
-from modenc.composition.adapter_bank import BASE_SLOT, AdapterBank, BankMatrices, RowAdapters
-from modenc.composition.bert import Bert, Layer
+from modenc.composition.bert import LINEAR_LAYERS, Bert, Layer, Precision, choose_precision
 from modenc.composition.body import check_fit
-from modenc.composition.buckets import Bucket, split_batch
-from modenc.composition.kernels import Precision, choose_precision
+from modenc.composition.buckets import BankMatrices, Bucket, Matrices, RowAdapters, split_batch
 from modenc.composition.modules import LanguageModules, to_modules
 from modenc.hub.store import Hub
 from modenc.languages import BASE
@@ -37,6 +39,11 @@ logger = logging.getLogger(__name__)
 # Merging costs about as much as adding the adapters for this many tokens.
 _TOKENS_BEFORE_MERGING = 4096
 _MOST_MERGED = 4
+# Widths round up to multiples of this, so that a slightly wider language seldom resizes all slots.
+_WIDTH_STEP = 8
+_LEAST_GROWTH = 3
+BASE_SLOT = 0
+"""Slot of zeros, for the base without modules."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +52,6 @@ class LoadedLanguage:
 
     tokenizer: PreTrainedTokenizerFast | None = None
     """``None``: the language keeps the base's vocabulary."""
-    fingerprint: str = ""
-    """Fingerprint of its modules, as on its card."""
     slot: int = BASE_SLOT
     embeddings: Tensor | None = None
     lora_fingerprint: str = ""
@@ -109,8 +114,7 @@ class LanguageCache:
         logger.debug("loading the modules of %s from %s", code, self._hub.path)
         # Weights made in inference mode could not be trained or moved to another device.
         with torch.inference_mode(False), torch.no_grad():
-            stored = self._hub.read(code)
-            return engine.put(to_modules(stored), stored.fingerprint)
+            return engine.put(to_modules(self._hub.read(code)))
 
 
 class _MergeKey(NamedTuple):
@@ -140,16 +144,14 @@ class Engine:
         self._tokens: Counter[_MergeKey] = Counter()
         self._lock = RLock()
 
-    def put(self, modules: LanguageModules, fingerprint: str = "") -> LoadedLanguage:
+    def put(self, modules: LanguageModules) -> LoadedLanguage:
         """Add a language; HubError if its modules do not fit the body."""
         check_fit(self._body, modules)
         embeddings = None if modules.embeddings is None else modules.embeddings.to(self._body.device)
         with self._lock:
             slot = self._bank.put(modules)
         has_alignment = bool(modules.parallel_adapters)
-        return LoadedLanguage(
-            modules.tokenizer, fingerprint, slot, embeddings, modules.lora_fingerprint, has_alignment
-        )
+        return LoadedLanguage(modules.tokenizer, slot, embeddings, modules.lora_fingerprint, has_alignment)
 
     def run(self, ids: Tensor, mask: Tensor, languages: Sequence[LoadedLanguage], *, align: bool) -> Tensor:
         """Compute the token vectors of a batch.
@@ -238,3 +240,116 @@ class Engine:
     @cached_property
     def _base_layers(self) -> list[Layer]:
         return self._bert.merged_layers(BankMatrices({}, {}))
+
+
+class AdapterBank:
+    """Slots with the adapters of all loaded languages, in shared tensors.
+
+    Args:
+        body: the body, for its sizes and device.
+        dtype: type of the matrices.
+    """
+
+    def __init__(self, body: PreTrainedModel, dtype: torch.dtype) -> None:
+        self._sizes: dict[tuple[int, str], tuple[int, int]] = {
+            (number, name): (layer.get_submodule(name).in_features, layer.get_submodule(name).out_features)
+            for number, layer in enumerate(body.encoder.layer)
+            for name in LINEAR_LAYERS
+        }
+        self._hidden: int = body.config.hidden_size
+        self._layers: int = body.config.num_hidden_layers
+        self._dtype, self._device = dtype, body.device
+        self._capacity, self._rank, self._bottleneck = 1, 0, 0
+        # Slots in use; the others were never written to and take no memory yet.
+        self._used = 1
+        self.matrices = BankMatrices({}, {})
+        """Current matrices. A batch may keep using these while languages are added."""
+
+    def put(self, modules: LanguageModules) -> int:
+        """Copy a language's adapters, which must fit the body, into a slot; returns the slot."""
+        self._make_room(*_widths(modules))
+        slot = self._used
+        for own, given in zip(self.matrices, _as_bank_matrices(modules), strict=True):
+            for key, matrices in own.items():
+                for matrix in matrices:
+                    matrix[slot].zero_()
+                for matrix, value in zip(matrices, given.get(key, ()), strict=False):
+                    matrix[slot, : len(value)] = value
+        self._used += 1
+        return slot
+
+    def slot_matrices(self, slot: int) -> BankMatrices:
+        """Return a view of one slot's matrices."""
+        return BankMatrices(
+            *({key: tuple(m[slot] for m in matrices) for key, matrices in of.items()} for of in self.matrices)
+        )
+
+    def _make_room(self, rank: int, bottleneck: int) -> None:
+        rank, bottleneck = max(rank, self._rank), max(bottleneck, self._bottleneck)
+        capacity = self._capacity
+        if self._used == capacity:
+            capacity += max(_LEAST_GROWTH, capacity // 2)
+        if (capacity, rank, bottleneck) != (self._capacity, self._rank, self._bottleneck):
+            self._resize(capacity, rank, bottleneck)
+
+    # In inference mode, tensors would be made that no later call could write to.
+    @torch.inference_mode(False)
+    @torch.no_grad()
+    def _resize(self, capacity: int, rank: int, bottleneck: int) -> None:
+        """Copy the slots in use into new matrices; others are not written, and take no memory."""
+
+        def resized(before: tuple[Tensor, ...], *shapes: tuple[int, ...]) -> tuple[Tensor, ...]:
+            made = tuple(
+                torch.empty(capacity, *shape, dtype=self._dtype, device=self._device) for shape in shapes
+            )
+            for matrix in made:
+                matrix[: self._used].zero_()
+            for target, source in zip(made, before, strict=False):
+                sizes = map(min, target.shape[1:], source.shape[1:])
+                shared = tuple(slice(size) for size in sizes)
+                for slot in range(self._used):
+                    target[slot][shared] = source[slot][shared]
+            return made
+
+        lora, parallel_adapters = self.matrices
+        wide = (bottleneck, self._hidden)
+        self.matrices = BankMatrices(
+            {
+                site: resized(lora.get(site, ()), (rank, width), (rank, out))
+                for site, (width, out) in self._sizes.items()
+                if rank
+            },
+            {
+                number: resized(parallel_adapters.get(number, ()), wide, (bottleneck,), wide, (self._hidden,))
+                for number in range(self._layers)
+                if bottleneck
+            },
+        )
+        self._capacity, self._rank, self._bottleneck = capacity, rank, bottleneck
+
+
+def _widths(modules: LanguageModules) -> tuple[int, int]:
+    """Return the rank and bottleneck that a slot needs."""
+    rank = max((len(layer.a) for layer in modules.lora.values()), default=0)
+    bottleneck = max((len(layer.down_bias) for layer in modules.parallel_adapters.values()), default=0)
+    return -(-rank // _WIDTH_STEP) * _WIDTH_STEP, -(-bottleneck // _WIDTH_STEP) * _WIDTH_STEP
+
+
+def _as_bank_matrices(modules: LanguageModules) -> BankMatrices:
+    """Arrange a language's adapters as in a slot, with their own rank and bottleneck."""
+    lora: Matrices = {}
+    for path, change in modules.lora.items():
+        _encoder, _layer, number, name = path.split(".", 3)
+        lora[int(number), name] = (change.a, change.b.T)
+    return BankMatrices(
+        lora,
+        {
+            number: (
+                layer.down_weight,
+                layer.down_bias,
+                layer.up_weight.T * layer.scaling,
+                layer.up_bias * layer.scaling,
+            )
+            for number, layer in modules.parallel_adapters.items()
+        },
+    )

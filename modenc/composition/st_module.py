@@ -19,8 +19,8 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel, resolve_base
+from modenc.composition.bert import COMPUTE
 from modenc.composition.engine import LanguageCache
-from modenc.composition.kernels import COMPUTE
 from modenc.composition.routing import LanguageRouter
 from modenc.errors import BaseModelError, HubError, OptionError
 from modenc.hub.checks import TokenizerPanic, panics_caught

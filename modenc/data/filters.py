@@ -13,8 +13,8 @@ from langcodes import Language, tag_distance
 from modenc.data.formats import Row
 from modenc.data.text import count_letters, sentence_key, stable_hash
 from modenc.errors import DataError
-from modenc.langid import get_identifier, language_evidence
-from modenc.languages import expected_scripts, language_name, normalize_code
+from modenc.langid import expected_scripts, get_identifier, language_evidence
+from modenc.languages import language_name, normalize_code
 from modenc.ranges import NonNegativeInt, PositiveInt, Share
 from modenc.texts import normalize
 

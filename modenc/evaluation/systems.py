@@ -10,7 +10,7 @@ from sentence_transformers import SentenceTransformer
 from modenc.base_model import ME5_SMALL, resolve_base
 from modenc.base_model.resolve import compute_fingerprint
 from modenc.base_model.trust import checked_sentence_model, model_errors
-from modenc.composition.kernels import choose_precision
+from modenc.composition.bert import choose_precision
 from modenc.encoder import ModularEncoder
 from modenc.evaluation.retrieval import Vectors
 

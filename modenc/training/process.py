@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from modenc.composition.kernels import choose_precision
+from modenc.composition.bert import choose_precision
 from modenc.errors import RecipeError
 from modenc.recipe.settings import RunSettings
 from modenc.storage import exclusive_lock

@@ -262,10 +262,10 @@ def test_a_full_disk_leaves_what_was_there_and_no_half_file(
 
 @pytest.mark.parametrize(("fast", "found"), [(True, "bf16"), (False, "fp32")])
 def test_auto_is_what_it_comes_to_on_this_machine(encode, texts, tmp_path, monkeypatch, fast, found):
-    monkeypatch.setattr("modenc.composition.kernels.has_bf16", lambda device: fast)
+    monkeypatch.setattr("modenc.composition.bert.has_bf16", lambda device: fast)
     assert encode(texts, tmp_path / "out", "--compute", "auto") == 0
     assert encode(texts, tmp_path / "out", "--compute", found) == 0
-    monkeypatch.setattr("modenc.composition.kernels.has_bf16", lambda device: not fast)
+    monkeypatch.setattr("modenc.composition.bert.has_bf16", lambda device: not fast)
     assert encode(texts, tmp_path / "out", "--compute", "auto") == 2
 
 

@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from modenc.base_model import resolve_base
-from modenc.composition import bert, kernels
+from modenc.composition import bert
 from modenc.composition import engine as engines
-from modenc.composition.adapter_bank import QUERY
+from modenc.composition.bert import QUERY, OneDnnDense, TorchDense, make_dense, onednn_works
 from modenc.composition.body import compose
 from modenc.composition.buckets import round_up_tokens
 from modenc.composition.engine import Engine, LoadedLanguage
-from modenc.composition.kernels import OneDnnDense, TorchDense, make_dense, onednn_works
 from modenc.composition.modules import LanguageModules, LoraLayer, ParallelAdapter
 from modenc.errors import HubError
 from modenc.languages import BASE
@@ -211,7 +210,7 @@ def test_what_does_not_fit_is_refused(engine):
 @pytest.mark.slow
 @pytest.mark.parametrize("codes", [["kk"], ["kk", "az", BASE]])
 def test_layers_meet_few_numbers_of_tokens(body, codes, monkeypatch):
-    monkeypatch.setattr(kernels, "torch_is_faster", lambda: False)
+    monkeypatch.setattr(bert, "torch_is_faster", lambda: False)
     monkeypatch.setattr(engines, "_TOKENS_BEFORE_MERGING", 1)
     met = set()
 
@@ -239,7 +238,7 @@ def test_layers_meet_few_numbers_of_tokens(body, codes, monkeypatch):
 
 @pytest.mark.parametrize("faster", [True, False])
 def test_the_faster_library_multiplies_and_results_agree(body, faster, monkeypatch):
-    monkeypatch.setattr(kernels, "torch_is_faster", lambda: faster)
+    monkeypatch.setattr(bert, "torch_is_faster", lambda: faster)
     monkeypatch.setattr(engines, "_TOKENS_BEFORE_MERGING", 1)
     engine = Filled(body)
     ids, mask = batch()
@@ -253,12 +252,12 @@ def test_the_faster_library_multiplies_and_results_agree(body, faster, monkeypat
 def test_oneDNN_multiplies_float32_with_avx512_alone(monkeypatch):
     for capability, torchs in (("AVX2", True), ("DEFAULT", True), ("AVX512", False)):
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda found=capability: found)
-        assert kernels.torch_is_faster() == torchs
+        assert bert.torch_is_faster() == torchs
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_kernels_agree(dtype, monkeypatch):
-    monkeypatch.setattr(kernels, "torch_is_faster", lambda: False)
+    monkeypatch.setattr(bert, "torch_is_faster", lambda: False)
     torch.manual_seed(0)
     weight, bias = torch.randn(24, 40).to(dtype), torch.randn(24).to(dtype)
     x, residual = torch.randn(3, 5, 40).to(dtype), torch.randn(3, 5, 24).to(dtype)
