@@ -9,13 +9,15 @@ from contextlib import asynccontextmanager
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+import orjson
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from numpy.typing import NDArray
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
@@ -26,16 +28,71 @@ from modenc.evaluation.retrieval import unit
 from modenc.langid import UNDETERMINED, Identification
 from modenc.languages import BASE, language_name
 from modenc.serving.batcher import Batcher
-from modenc.serving.errors import ApiError, answer, http_error, invalid_request, unexpected
-from modenc.serving.requests import MAX_COMPARED, EmbeddingRequest, SimilarityRequest, TextsRequest
 from modenc.texts import TaggedText
 
 if TYPE_CHECKING:
     from modenc.encoder import ModularEncoder
 
+MAX_TEXTS = 2048
+"""Most texts of a request, as in OpenAI's API."""
+MAX_COMPARED = 100
+"""Most texts of a comparison, since its response grows with their square."""
 _GUARDED = ("/v1/", "/api/")
 
 _routes = APIRouter()
+
+
+def _texts(value: Any) -> list[str]:
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ValueError(
+            "expected a text or a list of texts, found something else; token numbers cannot be read, since "
+            "languages have tokenizers of their own (LangChain: check_embedding_ctx_length=False)"
+        )
+    return texts
+
+
+Texts = Annotated[list[str], BeforeValidator(_texts, json_schema_input_type=str | list[str])]
+
+
+class TextsRequest(BaseModel):
+    """The fields that all requests with texts have; ``lang``, ``align`` and ``normalize`` are modenc's own.
+
+    Other fields are refused: ignored, a misspelled one would give other vectors than asked for.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    dimensions: int | None = Field(None, ge=1, description="keep the first so many numbers of each vector")
+    encoding_format: Literal["float", "base64"] = "float"
+    input_type: Literal["query", "document"] | None = Field(None, description="prompt before each text")
+    normalize: bool = Field(True, description="scale vectors to length 1, as OpenAI's are")
+    lang: str | list[str | None] | None = Field(
+        None, description="language code of all texts, or of each; null: identify it"
+    )
+    align: bool = Field(True, description="false: best within a language, not comparable across")
+    user: str | None = Field(None, description="OpenAI's name for who asks; ignored")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _given(cls, body: Any) -> Any:
+        """Leave out fields that are null."""
+        if not isinstance(body, dict):
+            return body
+        return {name: value for name, value in body.items() if value is not None}
+
+
+class EmbeddingRequest(TextsRequest):
+    """A request of OpenAI's embeddings API."""
+
+    input: Texts = Field(min_length=1, max_length=MAX_TEXTS, description="a text, or a list of texts")
+    model: str = Field(description="the name that /v1/models gives")
+
+
+class SimilarityRequest(TextsRequest):
+    """A request to compare texts with each other."""
+
+    texts: Texts = Field(min_length=1, max_length=MAX_COMPARED)
 
 
 def make_app(
@@ -206,3 +263,55 @@ def _name(code: str) -> str:
     if code == BASE:
         return "the base"
     return "unknown" if code == UNDETERMINED else language_name(code)
+
+
+class ApiError(HTTPException):
+    """A request that is refused; ``param`` is its wrong field, and ``code`` one of OpenAI's API."""
+
+    def __init__(
+        self, status: int, message: str, *, param: str | None = None, code: str | None = None
+    ) -> None:
+        super().__init__(status, message)
+        self.param, self.code = param, code
+
+
+def answer(content: Any, status: int = 200) -> Response:
+    """Make a JSON response; NumPy arrays become lists of numbers."""
+    body = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
+    return Response(body, status, media_type="application/json")
+
+
+async def http_error(request: Request, error: Exception) -> Response:
+    """Make the response to a refused request."""
+    assert isinstance(error, HTTPException)
+    message = error.detail
+    if error.status_code == 404 and not isinstance(error, ApiError):
+        message = f"no such path: {request.url.path!r:.200}; the base URL of OpenAI's clients ends in /v1"
+    param = getattr(error, "param", None)
+    kind = "server_error" if error.status_code >= 500 else "invalid_request_error"
+    content = {
+        "message": _text(message),
+        "type": "authentication_error" if error.status_code == 401 else kind,
+        "param": param and _text(param),
+        "code": getattr(error, "code", None),
+    }
+    return answer({"error": content}, error.status_code)
+
+
+def _text(text: str) -> str:
+    """Escape lone surrogates, which JSON can have and UTF-8 cannot."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+async def invalid_request(request: Request, error: Exception) -> Response:
+    """Make the response to a request with an invalid body; the message has all issues."""
+    assert isinstance(error, RequestValidationError)
+    found = [(".".join(map(str, issue["loc"][1:])) or "body", issue["msg"]) for issue in error.errors()]
+    message = "; ".join(f"{place}: {text.removeprefix('Value error, ')}" for place, text in found)
+    param = found[0][0].partition(".")[0]
+    return await http_error(request, ApiError(400, f"{message}; /openapi.json has all fields", param=param))
+
+
+async def unexpected(request: Request, _: Exception) -> Response:
+    """Make the response to an internal error; Starlette logs it."""
+    return await http_error(request, ApiError(500, "the server failed; its log says why"))
