@@ -65,7 +65,7 @@ class LanguageCheck:
     """
 
     def __init__(self, lang: str, pivot: str | None = None, filters: Filters = DEFAULT_FILTERS) -> None:
-        self._scripts = expected_scripts(lang) if filters.check_script else frozenset()
+        self._scripts = expected_scripts(lang) if filters.check_script else {}
         self.lang = lang = normalize_code(lang)
         self._min_share = filters.min_language_share
         identifier = get_identifier() if filters.check_language else None
