@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, combinations, islice
 from pathlib import Path
@@ -28,6 +28,7 @@ from modenc.data.sources import (
 )
 from modenc.errors import DataError, closest_match
 from modenc.languages import find_code
+from modenc.recipe.checks import unknown_language
 from modenc.recipe.issues import Issue, LocatedIssue, Place
 from modenc.recipe.settings import LanguagePlan
 from modenc.texts import normalize
@@ -40,7 +41,42 @@ _MOST_ROWS = 100_000
 _SHOWN = 12
 
 
-def missing_files(plan: LanguagePlan) -> Iterator[Issue]:
+def find_missing(
+    plans: Mapping[str, LanguagePlan], chosen: Mapping[str, LanguagePlan | None], hubs: Sequence[Path]
+) -> Iterator[LocatedIssue]:
+    """Find what the plans of the ``chosen`` languages name and is not there.
+
+    Args:
+        plans: the plans of all languages of the recipe.
+        chosen: code → plan of the languages to train; None for one that the recipe lacks.
+        hubs: the hub, and the one that it starts from, if there is one.
+    """
+    for model in {plan.base.model for plan in chosen.values() if plan}:
+        yield from ((None, issue) for issue in _missing_base(model))
+    for lang, plan in chosen.items():
+        if plan is None:
+            yield None, Issue(("languages",), unknown_language(lang, plans))
+            continue
+        yield from ((lang, issue) for issue in _missing_files(plan))
+        needed = plan.builds_on()
+        if plan.pivot not in plans:
+            # Users of a hub may rely on its pivot, even if no language is aligned to it.
+            needed[plan.pivot] = ("pivot",)
+        folders = (f"'{hub}'" if os.path.isdir(hub) else f"'{hub}' (no such folder)" for hub in hubs)
+        where = f"the hub {' or '.join(folders)}"
+        for other, place in needed.items():
+            if other in chosen or any(os.path.isfile(hub / other / "card.json") for hub in hubs):
+                continue
+            among, advice = "the languages", f"add [languages.{other}] or set it to 'fresh'"
+            if other in plans:
+                among, advice = "the languages to train", f"train it first, or add --lang {other}"
+            elif place == ("pivot",):
+                advice = f"add [languages.{other}] or name a hub that has it as hub.start_from"
+            message = f"expected {other!r} among {among} or in {where}, found it in neither; {advice}"
+            yield lang, Issue(place, message)
+
+
+def _missing_files(plan: LanguagePlan) -> Iterator[Issue]:
     """Yield missing files of one language's sources."""
     root = plan.data.root
     for path, _, source in plan.sources():
@@ -60,28 +96,7 @@ def missing_files(plan: LanguagePlan) -> Iterator[Issue]:
             yield Issue((*path, key), message, (("data", "root"),))
 
 
-def missing_modules(
-    plan: LanguagePlan, languages: Collection[str], chosen: Collection[str], hubs: Sequence[Path]
-) -> Iterator[Issue]:
-    """Yield languages that a plan builds on but that are neither ``chosen`` for training nor in a hub."""
-    needed = plan.builds_on()
-    if plan.pivot not in languages:
-        # Users of a hub may rely on its pivot, even if no language is aligned to it.
-        needed[plan.pivot] = ("pivot",)
-    folders = (f"'{hub}'" if os.path.isdir(hub) else f"'{hub}' (no such folder)" for hub in hubs)
-    where = f"the hub {' or '.join(folders)}"
-    for lang, place in needed.items():
-        if lang in chosen or any(os.path.isfile(hub / lang / "card.json") for hub in hubs):
-            continue
-        among, advice = "the languages", f"add [languages.{lang}] or set it to 'fresh'"
-        if lang in languages:
-            among, advice = "the languages to train", f"train it first, or add --lang {lang}"
-        elif place == ("pivot",):
-            advice = f"add [languages.{lang}] or name a hub that has it as hub.start_from"
-        yield Issue(place, f"expected {lang!r} among {among} or in {where}, found it in neither; {advice}")
-
-
-def missing_base(model: str) -> Iterator[Issue]:
+def _missing_base(model: str) -> Iterator[Issue]:
     """Check a base's name without loading the base."""
     expected = f"expected {_BUNDLED!r}, a saved model's folder, or a Hugging Face id"
     if model == _BUNDLED or os.path.isdir(os.path.expanduser(model)):
@@ -95,7 +110,7 @@ def missing_base(model: str) -> Iterator[Issue]:
 def inspect_data(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
     """Find issues and likely mistakes in the files of some of a recipe's languages.
 
-    Missing files are skipped, since :func:`missing_files` reports them, and so are public data sets.
+    Missing files are skipped, since :func:`find_missing` reports them, and so are public data sets.
     """
     yield from _shared_rows(plans)
     for lang, plan in plans.items():

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +15,7 @@ import tomli_w
 from modenc.data.kinds import KINDS
 from modenc.errors import LanguageError, RecipeError
 from modenc.languages import find_code, listed_codes, normalize_code
-from modenc.recipe.checks import check_languages, check_plan, unknown_language, unknown_placeholders
+from modenc.recipe.checks import check_languages, check_plan, unknown_placeholders
 from modenc.recipe.files import (
     DEFAULTS_FILE,
     apply_overrides,
@@ -26,7 +25,7 @@ from modenc.recipe.files import (
     read_tables,
     recipes_folder,
 )
-from modenc.recipe.inspection import inspect_data, missing_base, missing_files, missing_modules
+from modenc.recipe.inspection import find_missing, inspect_data
 from modenc.recipe.issues import (
     Issue,
     LanguageTable,
@@ -40,8 +39,6 @@ from modenc.recipe.issues import (
 )
 from modenc.recipe.parse import describe, parse
 from modenc.recipe.settings import FRESH, SECTIONS, LanguagePlan, Recipe
-
-logger = logging.getLogger(__name__)
 
 TOP_LEVEL = ("name", "pivot", "hub", *SECTIONS, "languages")
 SHARED = ("base", "hub", "monolithic", "name", "pivot")
@@ -94,9 +91,8 @@ def load_recipe(
         path: a TOML file, or the name of a shipped recipe such as ``eighteen``.
         overrides: one or several ``a.b=value``, stronger than all files; see ``apply_overrides``.
         check_files: also check that data files, the base and the hub's pivot are there, and
-            look into the files. Without it only the settings are read; :func:`~modenc.train` then checks the
-            files.
-        languages: code or codes of the languages whose files are checked; all by default.
+            look into the files. Without it a training meets what is wrong with them when it reads them.
+        languages: code or codes of the languages to train, whose files are checked; all by default.
 
     Returns:
         The recipe with one complete plan per language, in the order of training.
@@ -123,11 +119,14 @@ def load_recipe(
     plans = _plans(tables, own, header, found)
     add_issues(found, ((lang, issue) for lang, plan in plans.items() for issue in check_plan(plan)))
     add_issues(found, check_languages(plans, own, header.pivot))
-    given = listed_codes(plans if languages is None else languages)
-    chosen = [find_code(code) or code for code in given]
     if check_files:
-        _check_files(found, plans, chosen, header.hubs())
-    warnings = _without_errors(header.name, found, own)
+        given = listed_codes(plans if languages is None else languages)
+        chosen = {lang: plans.get(lang) for lang in (find_code(code) or code for code in given)}
+        add_issues(found, find_missing(plans, chosen, header.hubs()))
+        add_issues(found, inspect_data({lang: plan for lang, plan in chosen.items() if plan}))
+    errors, warnings = (tuple(issue_lines(found, level, own)) for level in ("error", "warning"))
+    if errors:
+        raise RecipeIssues(header.name, errors, warnings)
 
     allowed = {lang: replace(plan, data=plan.data.allowed()) for lang, plan in plans.items()}
     resolved = {**tables, "name": header.name, "pivot": header.pivot}
@@ -141,59 +140,7 @@ def load_recipe(
         start_from=header.hubs()[1] if header.hub.start_from else None,
         left_out=tuple(sorted({line for plan in plans.values() for line in _left_out(plan)})),
         warnings=warnings,
-        checked=frozenset(chosen if check_files else ()),
-        tables=own,
     )
-
-
-def check_recipe(recipe: Recipe, languages: Collection[str]) -> None:
-    """Check the files of some of a recipe's languages as :func:`load_recipe` does, and log all warnings.
-
-    Files that were looked into when the recipe was loaded are not read again.
-
-    Raises:
-        RecipeIssues: all errors.
-    """
-    hubs = [recipe.hub, *([recipe.start_from] if recipe.start_from else [])]
-    found: list[LocatedIssue] = []
-    _check_files(found, recipe.plans, languages, hubs, recipe.checked)
-    warnings = _without_errors(recipe.name, found, recipe.tables)
-    for line in dict.fromkeys((*recipe.warnings, *warnings)):
-        logger.warning("warning: %s", line)
-
-
-def _check_files(
-    found: list[LocatedIssue],
-    plans: Mapping[str, LanguagePlan],
-    chosen: Collection[str],
-    hubs: Sequence[Path],
-    inspected: Collection[str] = (),
-) -> None:
-    """Add issues of the ``chosen`` languages' files, and of what is in them if not ``inspected`` before."""
-    missing: list[LocatedIssue] = []
-    for lang in chosen:
-        if lang in plans:
-            missing += ((lang, issue) for issue in missing_files(plans[lang]))
-            missing += ((lang, issue) for issue in missing_modules(plans[lang], plans, chosen, hubs))
-        else:
-            missing.append((None, Issue(("languages",), unknown_language(lang, plans))))
-    add_issues(found, missing)
-    new = {lang: plans[lang] for lang in chosen if lang in plans and lang not in inspected}
-    for model in {plan.base.model for plan in new.values()}:
-        add_issues(found, ((None, issue) for issue in missing_base(model)))
-    if new:
-        add_issues(found, inspect_data(new))
-
-
-def _without_errors(
-    name: str, found: Sequence[LocatedIssue], tables: Mapping[str, LanguageTable]
-) -> tuple[str, ...]:
-    """Return the lines of warnings; RecipeIssues if there are errors."""
-    errors = tuple(issue_lines(found, "error", tables))
-    warnings = tuple(issue_lines(found, "warning", tables))
-    if errors:
-        raise RecipeIssues(name, errors, warnings)
-    return warnings
 
 
 def default_section(name: str) -> Any:

@@ -7,7 +7,7 @@ The text under a field documents the key of the same name in the TOML file. The 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -30,7 +30,7 @@ from modenc.ranges import (
     Tokens,
     at_least,
 )
-from modenc.recipe.issues import LanguageTable, Place
+from modenc.recipe.issues import Place
 from modenc.recipe.objectives import ALSO_READS, READS
 
 PaperObjective = Literal["contrastive", "bitranslation", "vmsst", "vmsst_contrastive", "musr", "emma_x"]
@@ -558,7 +558,3 @@ class Recipe:
     """A line for each source that ``data.licenses`` does not allow."""
     warnings: tuple[str, ...] = ()
     """A line for each probable mistake in the files, if they were inspected."""
-    checked: frozenset[str] = frozenset()
-    """Languages whose files were inspected."""
-    tables: Mapping[str, LanguageTable] = field(default_factory=dict, repr=False)
-    """The languages' tables in the file, for messages."""

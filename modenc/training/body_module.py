@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+import sys
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -16,14 +18,15 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel
-from modenc.composition.bert import position_ids
+from modenc.composition.bert import choose_precision, position_ids
 from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
 from modenc.composition.st_module import most_positions
 from modenc.evaluation.retrieval import Vectors
 from modenc.hub.layout import LanguageLayout
-from modenc.recipe.settings import LanguagePlan
-from modenc.training.process import on_terminal, uses_bf16
+from modenc.recipe.settings import LanguagePlan, RunSettings
+
+logger = logging.getLogger(__name__)
 
 Encode = Callable[[list[str]], Vectors]
 """Encodes texts as unit vectors [texts, hidden]."""
@@ -249,3 +252,22 @@ def _first_fit(lengths: list[int], capacity: int) -> tuple[list[int], int]:
         start[row] = chosen * capacity + used[chosen]
         used[chosen] += size
     return start, max(len(used), 1)
+
+
+def uses_bf16(run: RunSettings) -> bool:
+    """Check whether matrices are multiplied in bfloat16, by the recipe or else by the machine."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return choose_precision(run.precision, device) == "bf16"
+
+
+def on_terminal() -> bool:
+    """Check whether bars are shown: not if standard error is a file, nor if only errors are logged."""
+    return sys.stderr is not None and sys.stderr.isatty() and logger.isEnabledFor(logging.WARNING)
+
+
+def readable(metrics: Mapping[str, Any]) -> str:
+    """Format metrics on one line: ``sts 81.94, score 88.50``."""
+    return ", ".join(
+        f"{name.replace('_', ' ')} {f'{value:.2f}' if isinstance(value, float) else value}"
+        for name, value in metrics.items()
+    )

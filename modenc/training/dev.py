@@ -25,8 +25,7 @@ from modenc.evaluation.retrieval import Vectors, mean_accuracy_at_1
 from modenc.evaluation.search import make_search_set, search_metrics
 from modenc.evaluation.sts import cross_similarity, pair_cosines, spearman
 from modenc.storage import whole_file
-from modenc.training.body_module import Encode, encode_texts
-from modenc.training.process import readable
+from modenc.training.body_module import Encode, encode_texts, readable
 
 logger = logging.getLogger(__name__)
 

@@ -25,7 +25,6 @@ from modenc.base_model import BaseModel, resolve_base
 from modenc.data.kinds import ParaphraseRow
 from modenc.data.training_sets import TrainingSet
 from modenc.errors import RecipeError
-from modenc.recipe.loader import check_recipe
 from modenc.recipe.objectives import PHASED_OBJECTIVES, READS
 from modenc.recipe.settings import LanguagePlan, Recipe
 from modenc.storage import disk_errors, whole_folder
@@ -33,9 +32,8 @@ from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevEvaluator
 from modenc.training.phases import run_phases
-from modenc.training.process import refuse_several_processes, training_lock
 from modenc.training.sentence_encoding import row_sets
-from modenc.training.stage import Stage, discard, prepare_folder, stage_settings
+from modenc.training.stage import Stage, discard, prepare_folder, stage_settings, training_lock
 from modenc.training.trainers import train_sentence_model
 
 logger = logging.getLogger(__name__)
@@ -62,7 +60,6 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
         StorageError: the disk is full or read-only.
         DataError: the data cannot be used.
     """
-    refuse_several_processes()
     output = output.resolve()
     if output.exists() and not (output.is_dir() and not any(output.iterdir())):
         raise RecipeError(f"{output}: expected no such folder, or an empty one; found files; name another")
@@ -70,7 +67,6 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
         output.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=output.parent):
             pass  # what cannot be written is said now, not after hours of training
-    check_recipe(recipe, recipe.plans)
     plans = recipe.plans
     _check(plans)
     plan = next(iter(plans.values()))

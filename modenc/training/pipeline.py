@@ -13,20 +13,19 @@ from typing import Any
 import torch
 from transformers import set_seed
 
-from modenc.base_model import resolve_base
+from modenc.base_model import BaseModel, resolve_base
 from modenc.errors import LanguageError, RecipeError
+from modenc.hub.layout import HubInfo
 from modenc.hub.store import Hub
 from modenc.languages import language_name, listed_codes, normalize_code
 from modenc.recipe.checks import unknown_language
-from modenc.recipe.loader import check_recipe
 from modenc.recipe.settings import STAGES, LanguagePlan, Recipe, summarize
 from modenc.storage import disk_errors
 from modenc.training.alignment import train_alignment
 from modenc.training.all_pairs import align_all_pairs
 from modenc.training.data_access import TrainingData
 from modenc.training.language_adaptation import train_language_adaptation
-from modenc.training.process import refuse_several_processes, training_lock
-from modenc.training.publishing import prepare_hub, publish_language
+from modenc.training.publishing import publish_language
 from modenc.training.sentence_encoding import train_sentence_encoding
 from modenc.training.stage import (
     Stage,
@@ -37,6 +36,7 @@ from modenc.training.stage import (
     iterate_stages,
     modules_needed,
     read_stage_record,
+    training_lock,
 )
 from modenc.training.vocabulary import train_vocabulary
 
@@ -66,9 +66,7 @@ def train(
 
     Raises:
         LanguageError: a language is not in the recipe, or none is given.
-        RecipeError: another training holds one of the languages in the same work folder; ``RecipeIssues`` as
-            ``load_recipe`` raises it, for files that were not checked then, and modules that are missing by
-            now.
+        RecipeError: another training holds one of the languages in the same work folder.
         DataError: the data cannot be used.
         HubError: a hub cannot be used, or a language that others build on is neither there nor trained.
         StorageError: a disk is full or read-only.
@@ -123,16 +121,22 @@ def run_stage_job(recipe: Recipe, job: StageJob, *, wait: float = 0) -> dict[str
     Returns:
         After the last stage, language → its folder in the hub; otherwise nothing.
     """
-    training = _Training(recipe, Hub.open(recipe.hub))
+    base = resolve_base(recipe.plans[job.languages[0]].base.model)
+    training = _Training(recipe, Hub.open(recipe.hub), base)
     with training.locked(job.languages, wait):
         return training.run(job)
 
 
 def _prepare(recipe: Recipe, languages: str | Iterable[str] | None) -> tuple[_Training, list[str]]:
-    """Check the chosen languages, by default all, and open the hub."""
-    refuse_several_processes()
+    """Choose languages, by default all, in the recipe's order; open or create the hub.
+
+    The pivot and the languages that others start from are copied into it from ``hub.start_from`` where it
+    lacks them and this does not train them.
+    """
     for line in recipe.left_out:
         logger.info("%s", line)
+    for line in recipe.warnings:
+        logger.warning("warning: %s", line)
     given = listed_codes(recipe.plans if languages is None else languages)
     chosen = {normalize_code(lang) for lang in given}
     if not chosen:
@@ -144,19 +148,32 @@ def _prepare(recipe: Recipe, languages: str | Iterable[str] | None) -> tuple[_Tr
         raise RecipeError(
             "alignment.partners = 'all' trains all languages of the recipe in one; leave --lang out"
         )
-    in_order = [plan.lang for plan in plans]
-    check_recipe(recipe, in_order)
-    hub = prepare_hub(recipe, plans, resolve_base(plans[0].base.model))
-    return _Training(recipe, hub), in_order
+    base, settings = resolve_base(plans[0].base.model), plans[0].base
+    info = HubInfo(
+        base_id=base.id,
+        base_fingerprint=base.fingerprint,
+        hidden_size=base.hidden_size,
+        pivot=recipe.pivot,
+        pooling=settings.pooling,
+        prompt=settings.prompt,
+        max_length=settings.max_length,
+    )
+    hub = Hub.create(recipe.hub, info)
+    needed = {lang for plan in plans for lang in plan.builds_on()}
+    if recipe.start_from is not None:
+        for lang in sorted({recipe.pivot, *needed} - chosen - set(hub.languages())):
+            hub.install(recipe.start_from, lang)
+            logger.info("%s: copied from %s", lang, recipe.start_from)
+    for lang in sorted(needed - chosen):
+        hub.folder(lang)  # raises an error now, not after hours of training
+    return _Training(recipe, hub, base), [plan.lang for plan in plans]
 
 
 class _Training:
     """Runs jobs of a recipe; keeps the data of the last one's languages, which the next may read again."""
 
-    def __init__(self, recipe: Recipe, hub: Hub) -> None:
-        self.recipe = recipe
-        self.hub = hub
-        self.base = resolve_base(recipe.plans[next(iter(recipe.plans))].base.model)
+    def __init__(self, recipe: Recipe, hub: Hub, base: BaseModel) -> None:
+        self.recipe, self.hub, self.base = recipe, hub, base
         self.data: dict[str, TrainingData] = {}
 
     def locked(self, languages: Iterable[str], wait: float = 0) -> ExitStack:

@@ -11,14 +11,14 @@ import hashlib
 import logging
 import math
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from modenc.base_model import BaseModel, resolve_base
+from modenc.base_model import resolve_base
 from modenc.composition.modules import read_modules
 from modenc.hub.card import (
     BASE,
@@ -35,11 +35,11 @@ from modenc.hub.card import (
     table_of,
 )
 from modenc.hub.files import files_below, sha256
-from modenc.hub.layout import README_FILE, HubInfo, LanguageLayout
+from modenc.hub.layout import README_FILE, LanguageLayout
 from modenc.hub.store import Hub
 from modenc.languages import language_name
 from modenc.recipe.objectives import may_read
-from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
+from modenc.recipe.settings import FRESH, Recipe
 from modenc.training.body_module import Encode, encoder_of
 from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevEvaluator
@@ -132,36 +132,6 @@ def _sources(hub: Hub, stage: Stage, records: Mapping[str, StageRecord]) -> list
             copied = {(entry["role"], entry["source"]): entry for entry in entries if entry["role"] in kinds}
             sources = copied | sources
     return list(sources.values())
-
-
-def prepare_hub(recipe: Recipe, plans: Sequence[LanguagePlan], base: BaseModel) -> Hub:
-    """Open or create the recipe's hub, and copy missing languages into it from ``hub.start_from``.
-
-    The pivot and the languages that others start from are copied where ``plans`` do not train them
-    and the hub lacks them.
-
-    Raises:
-        HubError: a hub is for another base, prompt or pooling, or ``hub.start_from`` lacks a language.
-        StorageError: the disk is full or read-only.
-    """
-    plan = plans[0]
-    info = HubInfo(
-        base_id=base.id,
-        base_fingerprint=base.fingerprint,
-        hidden_size=base.hidden_size,
-        pivot=plan.pivot,
-        pooling=plan.base.pooling,
-        prompt=plan.base.prompt,
-        max_length=plan.base.max_length,
-    )
-    needed = {lang for plan in plans for lang in (plan.pivot, *plan.builds_on())}
-    needed -= {plan.lang for plan in plans}
-    hub = Hub.create(recipe.hub, info)
-    if recipe.start_from is not None:
-        for lang in sorted(needed - set(hub.languages())):
-            hub.install(recipe.start_from, lang)
-            logger.info("%s: copied from %s", lang, recipe.start_from)
-    return hub
 
 
 def _counts(held_out: DevEvaluator) -> dict[str, float]:

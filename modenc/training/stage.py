@@ -11,8 +11,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,7 @@ from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.objectives import PHASED_OBJECTIVES
 from modenc.recipe.settings import FRESH, STAGES, LanguagePlan
-from modenc.storage import whole_file, write_atomically
+from modenc.storage import exclusive_lock, whole_file, write_atomically
 from modenc.training.body_module import set_dropout
 from modenc.training.data_access import TrainingData
 
@@ -268,3 +270,25 @@ def _dev_fingerprint(data: TrainingData, name: str) -> str:
     lines = sorted(map(json.dumps, rows))
     lines.append(f"every {plan.run.evaluate_every} steps, {plan.base.max_length} tokens")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+@contextmanager
+def training_lock(folder: Path, wait: float = 0) -> Iterator[None]:
+    """Lock a work folder.
+
+    Raises:
+        RecipeError: another training holds it for more than ``wait`` seconds; or this is one of several
+            processes, which would write the same files.
+    """
+    if (processes := os.environ.get("WORLD_SIZE", "1")) != "1":
+        raise RecipeError(
+            f"expected one process that trains, found WORLD_SIZE = {processes}, as torchrun and accelerate "
+            "launch set it; start modenc without them. Several GPUs or machines train several languages at "
+            "once with --on ray"
+        )
+    held = RecipeError(
+        f"{folder}: another training is running here; wait until it is done, or give this one "
+        "a run.work_dir of its own"
+    )
+    with exclusive_lock(folder, held, wait):
+        yield

@@ -26,8 +26,8 @@ from modenc.composition.modules import quantize_rows
 from modenc.errors import DataError
 from modenc.hub.layout import EMBEDDINGS_TENSOR, SCALES_TENSOR, LanguageLayout
 from modenc.recipe.settings import EmbeddingStorage
+from modenc.training.body_module import on_terminal, readable
 from modenc.training.data_access import sample
-from modenc.training.process import on_terminal, readable
 from modenc.training.stage import Stage
 from modenc.training.tokenizers import (
     extend,

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from modenc.cli.main import main
+from modenc.errors import LanguageError
 from modenc.recipe import inspection
-from modenc.recipe.inspection import inspect_data
 from modenc.recipe.issues import RecipeIssues
-from modenc.recipe.loader import check_recipe, load_recipe
+from modenc.recipe.loader import load_recipe
 
 RECIPE = """
 [hub]
@@ -220,45 +220,31 @@ def test_two_joined_tables_with_columns_named_by_language(recipe):
 
 def test_python_refuses_what_the_command_line_refuses(recipe, capsys):
     pytest.importorskip("peft", reason="the training half is not installed")
-    from modenc.training.monolithic import train_monolithic
-    from modenc.training.pipeline import stage_jobs, train
 
-    settings = load_recipe(recipe, check_files=False)
     table = recipe.parent / "pairs.sw.tsv"
     table.write_text(table.read_text().replace("en\tsw", "english\tsw", 1))
     assert main(["recipe", "check", str(recipe), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    ways = (
-        lambda: load_recipe(recipe),
-        lambda: train(settings),
-        lambda: stage_jobs(settings),
-        lambda: train_monolithic(settings, recipe.parent / "model"),
-    )
-    for way in ways:
-        with pytest.raises(RecipeIssues, match=r"expected a column 'en' \(pivot\)") as caught:
-            way()
-        assert list(caught.value.issues) == found["issues"]
-        assert list(caught.value.warnings) == found["warnings"]
+    with pytest.raises(RecipeIssues, match=r"expected a column 'en' \(pivot\)") as caught:
+        load_recipe(recipe)
+    assert list(caught.value.issues) == found["issues"]
+    assert list(caught.value.warnings) == found["warnings"]
+    assert main(["train", str(recipe)]) == 2
+    assert "\n  ".join(found["issues"]) in capsys.readouterr().err
     assert not (recipe.parent / "hub").exists()
-    # A sound file of another language is no reason to go on with this one.
-    with pytest.raises(RecipeIssues, match="expected 'en' among the languages to train or in the hub"):
-        train(settings, languages=["sw"])
 
 
-def test_check_recipe_looks_once_into_each_file_and_logs_warnings(recipe, monkeypatch, caplog):
-    looked, real = [], inspect_data
-    monkeypatch.setattr(
-        "modenc.recipe.loader.inspect_data", lambda plans: looked.append(set(plans)) or real(plans)
-    )
+def test_a_training_logs_the_warnings_of_its_recipe(recipe, caplog):
+    pytest.importorskip("peft", reason="the training half is not installed")
+    from modenc.training.pipeline import train
+
     unstated = ["languages.sw.data.text=['text.sw.txt']"]
-    for languages in (None, ["en"]):
-        caplog.clear()
-        check_recipe(load_recipe(recipe, unstated, languages=languages), ["en", "sw"])
-        assert caplog.messages == [
-            "warning: languages.sw.data.text[0]: text.sw.txt states no license, and the modules' card will "
-            'not either; add license = "..."'
-        ]
-    assert looked == [{"en", "sw"}, {"en"}, {"sw"}]
+    with pytest.raises(LanguageError, match="expected at least one, found none"):
+        train(load_recipe(recipe, unstated), languages=[])
+    assert caplog.messages == [
+        "warning: languages.sw.data.text[0]: text.sw.txt states no license, and the modules' card will "
+        'not either; add license = "..."'
+    ]
 
 
 def test_filters_that_leave_nothing(recipe, monkeypatch):

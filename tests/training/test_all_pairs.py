@@ -17,7 +17,7 @@ from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.training import pipeline
 from modenc.training.pipeline import run_stage_job, stage_jobs, train
-from modenc.training.process import training_lock
+from modenc.training.stage import training_lock
 
 pytestmark = pytest.mark.slow
 

@@ -17,9 +17,9 @@ from modenc.recipe.loader import load_recipe
 from modenc.training.alignment import alignment_rows
 from modenc.training.all_pairs import ItemTexts, batches_of_pairs
 from modenc.training.data_access import TrainingData, draw_rows
-from modenc.training.mixing import ScheduleSampler, schedule_data
 from modenc.training.phases import ObjectiveInputs
 from modenc.training.sentence_encoding import row_sets
+from modenc.training.trainers import ScheduleSampler, schedule_data
 
 
 @pytest.fixture

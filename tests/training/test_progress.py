@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from modenc.cli.main import main
-from modenc.training.process import on_terminal
+from modenc.training.body_module import on_terminal
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -10,7 +10,7 @@ from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
 from modenc.training.pipeline import run_stage_job, stage_jobs
-from modenc.training.process import training_lock
+from modenc.training.stage import training_lock
 
 
 def named(jobs):
