@@ -19,8 +19,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from modenc.hub.card import Card
-from modenc.hub.files import sha256
-from modenc.hub.layout import HubInfo
+from modenc.hub.layout import HubInfo, sha256
 from modenc.hub.store import Hub
 from modenc.languages import language_name
 

@@ -148,8 +148,8 @@ def run_check(args: argparse.Namespace) -> int:
     exit code: 0 no issues, 1 issues (one a line), 2 no such recipe, or invalid TOML
     """
     from modenc.languages import normalize_code
-    from modenc.recipe.issues import RecipeIssues
     from modenc.recipe.loader import load_recipe
+    from modenc.recipe.parse import RecipeIssues
 
     languages = [normalize_code(code) for code in args.lang] if args.lang else None
     if languages and not args.files:

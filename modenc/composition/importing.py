@@ -22,8 +22,15 @@ from modenc.composition.st_module import load_body
 from modenc.errors import HubError, OptionError
 from modenc.hub.card import Card
 from modenc.hub.checks import PARSERS, deserialized, most_adapter_bytes
-from modenc.hub.files import json_object, json_text, read_text
-from modenc.hub.layout import PART_FILES, STAGE_OF_PART, HubInfo, LanguageLayout
+from modenc.hub.layout import (
+    PART_FILES,
+    STAGE_OF_PART,
+    HubInfo,
+    LanguageLayout,
+    json_object,
+    json_text,
+    read_text,
+)
 from modenc.hub.page import base_page
 from modenc.hub.store import Hub
 from modenc.languages import language_name, normalize_code

@@ -18,8 +18,14 @@ from modenc.errors import OptionError, require_extra
 from modenc.exporting.graphs import write_onnx, write_openvino
 from modenc.exporting.widening import widen
 from modenc.hub.card import Card
-from modenc.hub.files import json_text
-from modenc.hub.layout import MODULES_FILE, POOLING_FOLDER, README_FILE, HubInfo, pooling_and_prompts
+from modenc.hub.layout import (
+    MODULES_FILE,
+    POOLING_FOLDER,
+    README_FILE,
+    HubInfo,
+    json_text,
+    pooling_and_prompts,
+)
 from modenc.hub.page import base_page, front_matter, render
 from modenc.hub.remote import open_hub
 from modenc.hub.store import Hub

@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict
 
 from modenc.errors import HubError
-from modenc.hub.files import check_keys, json_object, json_text
-from modenc.hub.layout import PART_FILES, VERSION_FOLDER
+from modenc.hub.layout import PART_FILES, VERSION_FOLDER, check_keys, json_object, json_text
 from modenc.licenses import commercial_use
 
 

@@ -21,15 +21,16 @@ from tokenizers import Tokenizer
 
 from modenc.errors import HubError
 from modenc.hub.card import FileRecord
-from modenc.hub.files import MOST_JSON_BYTES, json_object
 from modenc.hub.layout import (
     CLA_CONFIG,
     EMBEDDINGS_TENSOR,
     LORA_CONFIG,
     MOST_INT8,
+    MOST_JSON_BYTES,
     PART_FILES,
     README_FILE,
     SCALES_TENSOR,
+    json_object,
 )
 
 TOKENIZER_FILE, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from modenc.errors import HubError
 from modenc.hub.card import Card
-from modenc.hub.files import read_text
-from modenc.hub.layout import HUB_FILE, README_FILE, HubInfo
+from modenc.hub.layout import HUB_FILE, README_FILE, HubInfo, read_text
 from modenc.hub.page import hub_page
 from modenc.hub.remote import REPOSITORY_ID, RemoteHub, hugging_face_errors
 from modenc.hub.store import Hub

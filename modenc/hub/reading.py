@@ -27,14 +27,16 @@ from modenc.hub.checks import (
     parse_tokenizer,
     raise_issues,
 )
-from modenc.hub.files import MOST_JSON_BYTES, files_below, json_object
 from modenc.hub.layout import (
     CARD_FILE,
+    MOST_JSON_BYTES,
     PART_FILES,
     README_FILE,
     VERSION_FOLDER,
     HubInfo,
     LanguageLayout,
+    files_below,
+    json_object,
 )
 
 

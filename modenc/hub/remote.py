@@ -17,8 +17,7 @@ from urllib.parse import quote
 from modenc.errors import HubError, ModencError
 from modenc.hub.card import Card
 from modenc.hub.checks import listing_issues, raise_issues
-from modenc.hub.files import MOST_JSON_BYTES
-from modenc.hub.layout import CARD_FILE, HUB_FILE, read_info
+from modenc.hub.layout import CARD_FILE, HUB_FILE, MOST_JSON_BYTES, read_info
 from modenc.hub.reading import read_language
 from modenc.hub.store import Hub
 from modenc.storage import cache_dir, disk_errors, recall, remember

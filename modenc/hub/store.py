@@ -20,7 +20,6 @@ from pathlib import Path
 from modenc.errors import HubError
 from modenc.hub.card import Card, FileRecord
 from modenc.hub.checks import HubIssue, raise_issues
-from modenc.hub.files import files_below, json_text, read_text, sha256
 from modenc.hub.layout import (
     CARD_FILE,
     CONFIG_FILE,
@@ -32,8 +31,12 @@ from modenc.hub.layout import (
     HubInfo,
     LanguageLayout,
     check_info,
+    files_below,
+    json_text,
     read_info,
+    read_text,
     sentence_transformers_files,
+    sha256,
 )
 from modenc.hub.page import language_page
 from modenc.hub.reading import StoredLanguage, read_language

@@ -8,8 +8,8 @@ from typing import Any
 
 from modenc.data.kinds import KINDS, DataKind
 from modenc.data.sources import Source, resolve_source
-from modenc.recipe.issues import Issue, LocatedIssue, Place, unknown_keys
 from modenc.recipe.objectives import ALSO_READS, PHASED_OBJECTIVES
+from modenc.recipe.parse import Issue, LocatedIssue, Place, unknown_keys
 from modenc.recipe.settings import FRESH, LanguagePlan
 
 LONGEST_REPLACEMENT = 4

@@ -10,7 +10,7 @@ from typing import Any
 
 from modenc.errors import RecipeError, closest_match
 from modenc.languages import find_code
-from modenc.recipe.issues import Issue
+from modenc.recipe.parse import Issue
 
 DEFAULTS_FILE = "_defaults.toml"
 

@@ -29,7 +29,7 @@ from modenc.data.sources import (
 from modenc.errors import DataError, closest_match
 from modenc.languages import find_code
 from modenc.recipe.checks import unknown_language
-from modenc.recipe.issues import Issue, LocatedIssue, Place
+from modenc.recipe.parse import Issue, LocatedIssue, Place
 from modenc.recipe.settings import LanguagePlan
 from modenc.texts import normalize
 

@@ -26,18 +26,19 @@ from modenc.recipe.files import (
     recipes_folder,
 )
 from modenc.recipe.inspection import find_missing, inspect_data
-from modenc.recipe.issues import (
+from modenc.recipe.parse import (
     Issue,
     LanguageTable,
     LocatedIssue,
     Place,
     RecipeIssues,
     add_issues,
+    describe,
     dotted,
     issue_lines,
+    parse,
     unknown_keys,
 )
-from modenc.recipe.parse import describe, parse
 from modenc.recipe.settings import FRESH, SECTIONS, LanguagePlan, Recipe
 
 TOP_LEVEL = ("name", "pivot", "hub", *SECTIONS, "languages")

@@ -30,8 +30,8 @@ from modenc.ranges import (
     Tokens,
     at_least,
 )
-from modenc.recipe.issues import Place
 from modenc.recipe.objectives import ALSO_READS, READS
+from modenc.recipe.parse import Place
 
 PaperObjective = Literal["contrastive", "bitranslation", "vmsst", "vmsst_contrastive", "musr", "emma_x"]
 EmbeddingStorage = Literal["float16", "int8"]

@@ -34,8 +34,7 @@ from modenc.hub.card import (
     shared_scores,
     table_of,
 )
-from modenc.hub.files import files_below, sha256
-from modenc.hub.layout import README_FILE, LanguageLayout
+from modenc.hub.layout import README_FILE, LanguageLayout, files_below, sha256
 from modenc.hub.store import Hub
 from modenc.languages import language_name
 from modenc.recipe.objectives import may_read

@@ -13,7 +13,7 @@ from tiny_languages import INFO, edit_json, make_card, publish, write_modules
 
 from modenc.errors import HubError, LanguageError, StorageError
 from modenc.hub.card import Card
-from modenc.hub.files import sha256
+from modenc.hub.layout import sha256
 from modenc.hub.store import Hub
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from modenc.recipe.issues import RecipeIssues
 from modenc.recipe.loader import load_recipe
+from modenc.recipe.parse import RecipeIssues
 
 SOUND = """
 [data]

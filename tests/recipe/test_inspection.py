@@ -11,8 +11,8 @@ import pytest
 from modenc.cli.main import main
 from modenc.errors import LanguageError
 from modenc.recipe import inspection
-from modenc.recipe.issues import RecipeIssues
 from modenc.recipe.loader import load_recipe
+from modenc.recipe.parse import RecipeIssues
 
 RECIPE = """
 [hub]
