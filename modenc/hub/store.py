@@ -305,8 +305,9 @@ class Hub:
     def _copy_in(self, source: Path, lang: str | None, kept: str) -> Card:
         card = read_card(source)
         files = source / card.version
+        lang = normalize_code(card.lang if lang is None else lang)
         # Checked before copying, since a malicious folder could fill the disk.
-        self._check(files, card, normalize_code(card.lang if lang is None else lang), shown_as=source)
+        raise_issues(read_language(files, card, self.info, lang)[1], lang, source)
         with self.staging(card.lang, kept) as staging:
             for name in card.files:
                 (staging / name).parent.mkdir(exist_ok=True)
@@ -316,7 +317,7 @@ class Hub:
     def _put_in_use(self, staging: Path, card: Card) -> Card:
         """Check a version folder, have the card name it, and remove the versions before the last one."""
         folder = staging.parent
-        self._check(staging, card, folder.name, shown_as=folder)
+        raise_issues(read_language(staging, card, self.info, folder.name)[1], folder.name, folder)
         sync_tree(staging)
         # Named after its content, so that copies of a hub have the same names.
         version, last = folder / f"v-{card.fingerprint()[:8]}", _version_in_use(folder)
@@ -334,10 +335,6 @@ class Hub:
             sync(folder)
             _remove_unused(folder, (version.name, last))
         return complete
-
-    def _check(self, folder: Path, card: Card, lang: str, shown_as: Path) -> None:
-        _, issues = read_language(folder, card, self.info, lang)
-        raise_issues(issues, lang, shown_as)
 
 
 def _path(path: str | Path) -> Path:

@@ -17,6 +17,7 @@ from sentence_transformers import SentenceTransformer
 from torch import nn
 
 from modenc.data.kinds import CrossRow, CrossScoredRow
+from modenc.hub.store import Hub
 from modenc.recipe.objectives import PHASED_OBJECTIVES
 from modenc.recipe.settings import FRESH, AlignmentSettings
 from modenc.training.adapters_io import (
@@ -31,7 +32,7 @@ from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.objectives.distillation import CosineDistillationLoss
 from modenc.training.objectives.pivot_loss import PivotAlignmentLoss, ScoredAlignmentLoss
 from modenc.training.phases import run_phases
-from modenc.training.stage import Stage, published_adapter, published_modules
+from modenc.training.stage import Stage, published_adapter
 from modenc.training.trainers import train_sentence_model
 
 
@@ -63,7 +64,7 @@ def train_alignment(stage: Stage) -> dict[str, Any]:
 
 def pivot_encoder(stage: Stage) -> Encode:
     """Return an encoder with the pivot's modules in the hub."""
-    modules = published_modules(stage, stage.plan.pivot)
+    modules = Hub.open(stage.plan.hub).layout(stage.plan.pivot)
     return encoder_of(stage.base, stage.plan, stage.plan.base.max_length, modules, align=False)
 
 

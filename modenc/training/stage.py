@@ -25,7 +25,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from modenc.base_model import BaseModel
 from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
-from modenc.errors import HubError, RecipeError
+from modenc.errors import RecipeError
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.objectives import PHASED_OBJECTIVES
@@ -34,7 +34,7 @@ from modenc.storage import exclusive_lock, whole_file, write_atomically
 from modenc.training.body_module import set_dropout
 from modenc.training.data_access import TrainingData
 
-_FORMAT = 4
+_FORMAT = 5
 _STARTED, _DONE = "started.json", "done.json"
 
 
@@ -105,32 +105,20 @@ def iterate_stages(plan: LanguagePlan, base: BaseModel, hub: Hub, data: Training
     """
     before, fingerprint = None, base.fingerprint
     for name in STAGES:
-        fingerprints = (_data_fingerprint(data, name, hub), fingerprint, _dev_fingerprint(data, name))
-        fingerprint = stage_fingerprint(plan, name, *fingerprints)
+        fingerprint = stage_fingerprint(data, name, fingerprint, hub)
         stage = Stage(name, plan, base, data, plan.run.work_dir / plan.lang / name, before, fingerprint)
         yield stage
         before = stage.modules
-
-
-def published_modules(stage: Stage, lang: str) -> LanguageLayout:
-    """Find another language's modules in the recipe's hub; HubError where it has none yet."""
-    plan, hub = stage.plan, Hub.open(stage.plan.hub)
-    if lang not in hub.languages():
-        raise HubError(
-            f"{plan.lang} needs the modules of {lang}, which the hub {plan.hub} does not have (it "
-            f"has: {', '.join(hub.languages()) or 'nothing'}); train {lang} first: "
-            f"modenc train RECIPE --lang {lang}"
-        )
-    return hub.layout(lang)
 
 
 def published_adapter(stage: Stage, lang: str, part: str = "se") -> Path:
     """Find the SE or CLA of ``lang`` in the recipe's hub, which a stage starts from.
 
     Raises:
+        HubError: the hub lacks the language.
         RecipeError: the language has none.
     """
-    folder: Path = getattr(published_modules(stage, lang), part)
+    folder: Path = getattr(Hub.open(stage.plan.hub).layout(lang), part)
     if not folder.is_dir():
         section = "sentence_encoding" if part == "se" else "alignment"
         raise RecipeError(
@@ -205,25 +193,38 @@ def stage_settings(plan: LanguagePlan, name: str) -> dict[str, Any]:
     return plain
 
 
-def stage_fingerprint(
-    plan: LanguagePlan, name: str, data_fingerprint: str, before: str, dev_fingerprint: str = ""
-) -> str:
-    """Hash what a stage's result depends on: settings, data, dev rows, earlier stages, seed.
+def stage_fingerprint(data: TrainingData, name: str, before: str, hub: Hub) -> str:
+    """Hash what a stage's result depends on; returns the SHA-256.
 
-    Not hashed is what describes the data without being trained on (paths, licenses), and settings of ``run``
-    other than the seed and ``evaluate_every``. ``before`` is the fingerprint of the
-    stage before, and decides alone if the stage has nothing to do. Returns the SHA-256.
+    That is its settings, the seed, the rows of its data, other languages' modules in the hub that it reads,
+    and what chooses the best weights: the rows of the development sets, and how often they are measured. Not
+    hashed is what describes the data without being trained on (paths, licenses). ``before`` is the
+    fingerprint of the stage before, and decides alone if the stage has nothing to do.
     """
+    plan = data.plan
     content: dict[str, Any] = {"format": _FORMAT, "stage": name, "before": before}
-    if not plan.skips(name):
-        content |= {
-            "settings": stage_settings(plan, name),
-            # The base's weights are in the first stage's ``before``.
-            "base": [plan.base.prompt, plan.base.pooling],
-            "seed": plan.run.seed,
-            "data": data_fingerprint,
-            "dev": dev_fingerprint,
-        }
+    if plan.skips(name):
+        return _hash(content)
+    rows = [rows.fingerprint for rows in data.used_by(name)]
+    needed = modules_needed(plan, name) if rows or name != "alignment" else []
+    published = hub.languages() if needed else ()
+    content |= {
+        "settings": stage_settings(plan, name),
+        # The base's weights are in the first stage's ``before``.
+        "base": [plan.base.prompt, plan.base.pooling],
+        "seed": plan.run.seed,
+        "rows": rows,
+        "modules": [hub.card(lang).fingerprint(folder) for lang, folder in needed if lang in published],
+    }
+    if name != "vocabulary":
+        dev = [*data.dev.sts, *data.dev.search, *data.dev.cross_sts]
+        held_out = data.parallel.held_out if _reads_pivot(plan, name) else []
+        content["dev"] = sorted(map(json.dumps, [*dev, *held_out]))
+        content["measured"] = [plan.run.evaluate_every, plan.base.max_length]
+    return _hash(content)
+
+
+def _hash(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -241,35 +242,12 @@ def modules_needed(plan: LanguagePlan, name: str) -> list[tuple[str, str]]:
     return needed
 
 
-def _data_fingerprint(data: TrainingData, name: str, hub: Hub) -> str:
-    """Fingerprint a stage's training data, and the modules of other languages that it needs."""
-    plan = data.plan
-    fingerprints = [rows.fingerprint for rows in data.used_by(name)]
-    needed = modules_needed(plan, name) if fingerprints or name != "alignment" else []
-    published = hub.languages() if needed else ()
-    fingerprints += [hub.card(lang).fingerprint(folder) for lang, folder in needed if lang in published]
-    return hashlib.sha256("\n".join(fingerprints).encode()).hexdigest() if fingerprints else "nothing"
-
-
 def _reads_pivot(plan: LanguagePlan, name: str) -> bool:
     objectives = {
         "language_adaptation": plan.language_adaptation.objective == "pivot",
         "alignment": plan.alignment.objective != "none",
     }
     return plan.lang != plan.pivot and objectives.get(name, False)
-
-
-def _dev_fingerprint(data: TrainingData, name: str) -> str:
-    """Fingerprint what chooses the best weights: the development sets, and how often they are measured."""
-    plan = data.plan
-    if name == "vocabulary" or plan.skips(name):
-        return ""
-    rows: list[object] = [*data.dev.sts, *data.dev.search, *data.dev.cross_sts]
-    if _reads_pivot(plan, name):
-        rows += data.parallel.held_out
-    lines = sorted(map(json.dumps, rows))
-    lines.append(f"every {plan.run.evaluate_every} steps, {plan.base.max_length} tokens")
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 @contextmanager

@@ -97,8 +97,9 @@ def test_settings_of_a_stage_that_has_nothing_to_do_redo_nothing(tiny_recipe):
         load_recipe(path, [*short, *more]).plans["kk"]
         for more in ([], ["vocabulary.size=900", "language_adaptation.lora.rank=2"])
     ]
+    hub = Hub(path.parent / "none", None)
     for name in STAGES[:2]:
-        assert len({stage_fingerprint(plan, name, "data", "before") for plan in plans}) == 1
+        assert len({stage_fingerprint(TrainingData(plan), name, "before", hub) for plan in plans}) == 1
 
 
 def test_the_same_data_and_base_elsewhere_redo_nothing(copied, tmp_path):
