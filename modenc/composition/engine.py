@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock, RLock
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -117,15 +117,6 @@ class LanguageCache:
             return engine.put(to_modules(self._hub.read(code)))
 
 
-class _MergeKey(NamedTuple):
-    """Content of merged weights."""
-
-    lora_fingerprint: str
-    """Fingerprint of the merged LA and SE."""
-    alignment_of: int | None
-    """Slot of the language whose alignment adapter is included."""
-
-
 class Engine:
     """Engine for the languages that were put into it; threads may share it.
 
@@ -138,10 +129,11 @@ class Engine:
         self._body = body
         self._bert = Bert(body, precision)
         self._bank = AdapterBank(body, self._bert.dtype)
-        # Least recently used first.
-        self._merged: dict[_MergeKey, list[Layer]] = {}
+        # Fingerprint of the merged LoRA, and the slot whose alignment is merged, too, if any's is → layers;
+        # least recently used first.
+        self._merged: dict[tuple[str, int | None], list[Layer]] = {}
         # Tokens computed that each merge would have served.
-        self._tokens: Counter[_MergeKey] = Counter()
+        self._tokens: Counter[tuple[str, int | None]] = Counter()
         self._lock = RLock()
 
     def put(self, modules: LanguageModules) -> LoadedLanguage:
@@ -198,27 +190,29 @@ class Engine:
             if (
                 align
                 and not others
-                and (layers := self._merged_if_worth(_MergeKey(fingerprint, slot), slot, tokens))
+                and (layers := self._merged_if_worth(fingerprint, slot, tokens, align=True))
             ):
                 return layers, False, False
             # Languages with the same LoRA: their alignment differs and is added.
-            if fingerprint and (layers := self._merged_if_worth(_MergeKey(fingerprint, None), slot, tokens)):
+            if fingerprint and (layers := self._merged_if_worth(fingerprint, slot, tokens, align=False)):
                 return layers, False, align
         return self._base_layers, fingerprints != {""}, align
 
-    def _merged_if_worth(self, key: _MergeKey, slot: int, tokens: int) -> list[Layer] | None:
-        """Return merged weights; ``None`` until enough tokens were computed without them.
+    def _merged_if_worth(
+        self, lora_fingerprint: str, slot: int, tokens: int, *, align: bool
+    ) -> list[Layer] | None:
+        """Return weights with a slot's LoRA merged, and with ``align`` its alignment.
 
-        ``slot`` has the language that they are made from, ``tokens`` is the size of this batch.
+        ``None`` until enough tokens were computed without them; ``tokens`` is the size of this batch.
         """
+        key = lora_fingerprint, slot if align else None
         with self._lock:
             self._tokens[key] += tokens
-            enough = self._tokens[key] >= _TOKENS_BEFORE_MERGING
-            if key not in self._merged and enough:
+            if key not in self._merged and self._tokens[key] >= _TOKENS_BEFORE_MERGING:
                 adapters = self._bank.slot_matrices(slot)
-                if key.alignment_of is None:
-                    adapters = BankMatrices(adapters.lora, {})
-                self._merged[key] = self._bert.merged_layers(adapters)
+                self._merged[key] = self._bert.merged_layers(
+                    adapters if align else BankMatrices(adapters.lora, {})
+                )
                 for oldest in list(self._merged)[:-_MOST_MERGED]:
                     del self._merged[oldest], self._tokens[oldest]
             if key in self._merged:
