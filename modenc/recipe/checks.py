@@ -9,7 +9,7 @@ from typing import Any
 from modenc.data.kinds import KINDS, DataKind
 from modenc.data.sources import Source, resolve_source
 from modenc.recipe.objectives import ALSO_READS, PHASED_OBJECTIVES
-from modenc.recipe.parse import Issue, LocatedIssue, Place, unknown_keys
+from modenc.recipe.parse import Issue, Place, unknown_keys
 from modenc.recipe.settings import FRESH, LanguagePlan
 
 LONGEST_REPLACEMENT = 4
@@ -197,7 +197,7 @@ def unknown_placeholders(path: Place, text: str | None, known: tuple[str, ...]) 
 
 def check_languages(
     plans: Mapping[str, LanguagePlan], languages: Collection[str], pivot: str
-) -> Iterator[LocatedIssue]:
+) -> Iterator[Issue]:
     """Yield inconsistencies between the settings of different languages."""
     all_pairs = [lang for lang, plan in plans.items() if plan.aligns_all_pairs()]
     others = [lang for lang in languages if lang not in all_pairs]
@@ -206,7 +206,7 @@ def check_languages(
             "'all' aligns all pairs of languages in one training: expected 'all' and an objective for every "
             f"language, the pivot too; found otherwise for {', '.join(others or [pivot])}"
         )
-        yield None, Issue(("alignment", "partners"), message)
+        yield Issue(("alignment", "partners"), message)
     # The pivot's text, which fills EMMA-X's queue, is in the pivot's own plan.
     pivots = plans.get(pivot)
     for lang, plan in plans.items():
@@ -217,11 +217,11 @@ def check_languages(
                 f"{why}: expected {FRESH!r} or a language that is in the hub and not in this recipe, "
                 f"found {start!r}"
             )
-            yield lang, Issue(("sentence_encoding", "start"), message)
+            yield Issue(("sentence_encoding", "start"), message, lang=lang)
         reads = "text" in plan.objective_reads("alignment")
         if reads and lang != pivot and not (pivots and pivots.data.allowed().text):
             message = f"'emma_x' needs data.text of the pivot too; add it to [languages.{pivot}]"
-            yield lang, Issue(("alignment", "objective"), message)
+            yield Issue(("alignment", "objective"), message, lang=lang)
 
 
 def unknown_language(lang: str, plans: Mapping[str, LanguagePlan]) -> str:

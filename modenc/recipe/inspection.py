@@ -29,7 +29,7 @@ from modenc.data.sources import (
 from modenc.errors import DataError, closest_match
 from modenc.languages import find_code
 from modenc.recipe.checks import unknown_language
-from modenc.recipe.parse import Issue, LocatedIssue, Place
+from modenc.recipe.parse import Issue, Level, Place
 from modenc.recipe.settings import LanguagePlan
 from modenc.texts import normalize
 
@@ -43,7 +43,7 @@ _SHOWN = 12
 
 def find_missing(
     plans: Mapping[str, LanguagePlan], chosen: Mapping[str, LanguagePlan | None], hubs: Sequence[Path]
-) -> Iterator[LocatedIssue]:
+) -> Iterator[Issue]:
     """Find what the plans of the ``chosen`` languages name and is not there.
 
     Args:
@@ -52,12 +52,12 @@ def find_missing(
         hubs: the hub, and the one that it starts from, if there is one.
     """
     for model in {plan.base.model for plan in chosen.values() if plan}:
-        yield from ((None, issue) for issue in _missing_base(model))
+        yield from _missing_base(model)
     for lang, plan in chosen.items():
         if plan is None:
-            yield None, Issue(("languages",), unknown_language(lang, plans))
+            yield Issue(("languages",), unknown_language(lang, plans))
             continue
-        yield from ((lang, issue) for issue in _missing_files(plan))
+        yield from (issue.of(lang) for issue in _missing_files(plan))
         needed = plan.builds_on()
         if plan.pivot not in plans:
             # Users of a hub may rely on its pivot, even if no language is aligned to it.
@@ -73,7 +73,7 @@ def find_missing(
             elif place == ("pivot",):
                 advice = f"add [languages.{other}] or name a hub that has it as hub.start_from"
             message = f"expected {other!r} among {among} or in {where}, found it in neither; {advice}"
-            yield lang, Issue(place, message)
+            yield Issue(place, message, lang=lang)
 
 
 def _missing_files(plan: LanguagePlan) -> Iterator[Issue]:
@@ -107,7 +107,7 @@ def _missing_base(model: str) -> Iterator[Issue]:
         yield Issue(("base", "model"), f"{expected}, found {model!r}; did you mean {match!r}?")
 
 
-def inspect_data(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
+def inspect_data(plans: Mapping[str, LanguagePlan]) -> Iterator[Issue]:
     """Find issues and likely mistakes in the files of some of a recipe's languages.
 
     Missing files are skipped, since :func:`find_missing` reports them, and so are public data sets.
@@ -118,13 +118,13 @@ def inspect_data(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
             resolved = resolve_source(source, lang, plan.pivot)
             if not kind.dev and not source.license:
                 message = 'states no license, and the modules\' card will not either; add license = "..."'
-                yield lang, Issue(path, f"{describe_source(resolved)} {message}", level="warning")
+                yield Issue(path, f"{describe_source(resolved)} {message}", level="warning", lang=lang)
             files = [os.path.expanduser(name) for name in (resolved.path, resolved.pivot_path) if name]
             if source.dataset is None and all(os.path.isfile(plan.data.root / file) for file in files):
-                yield from ((lang, issue) for issue in _inspect_files(path, kind, resolved, plan))
+                yield from (issue.of(lang) for issue in _inspect_files(path, kind, resolved, plan))
 
 
-def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
+def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[Issue]:
     """Find rows that are given for two languages, though they can be in only one."""
     users: dict[tuple[str, str], list[tuple[str, Place, DataKind[Any], Source]]] = defaultdict(list)
     for lang, plan in plans.items():
@@ -147,7 +147,8 @@ def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
                 'the path or a column\'s name, choose rows as in where.lang = ["{lang}"], or move it to '
                 "[languages.CODE]"
             )
-            yield lang, Issue(path, message, level="warning" if kind.dev or not dropped else "error")
+            level: Level = "warning" if kind.dev or not dropped else "error"
+            yield Issue(path, message, level=level, lang=lang)
 
 
 def _inspect_files(

@@ -29,7 +29,6 @@ from modenc.recipe.inspection import find_missing, inspect_data
 from modenc.recipe.parse import (
     Issue,
     LanguageTable,
-    LocatedIssue,
     Place,
     RecipeIssues,
     add_issues,
@@ -115,17 +114,15 @@ def load_recipe(
     tables = apply_overrides(normalize_languages(tables, issues), overrides, issues)
     header = _header(tables, file.stem, issues)
     own = _language_tables(tables, header.pivot, spelled, issues)
-    found: list[LocatedIssue] = [(None, issue) for issue in issues]
-
-    plans = _plans(tables, own, header, found)
-    add_issues(found, ((lang, issue) for lang, plan in plans.items() for issue in check_plan(plan)))
-    add_issues(found, check_languages(plans, own, header.pivot))
+    plans = _plans(tables, own, header, issues)
+    add_issues(issues, (issue.of(lang) for lang, plan in plans.items() for issue in check_plan(plan)))
+    add_issues(issues, check_languages(plans, own, header.pivot))
     if check_files:
         given = listed_codes(plans if languages is None else languages)
         chosen = {lang: plans.get(lang) for lang in (find_code(code) or code for code in given)}
-        add_issues(found, find_missing(plans, chosen, header.hubs()))
-        add_issues(found, inspect_data({lang: plan for lang, plan in chosen.items() if plan}))
-    errors, warnings = (tuple(issue_lines(found, level, own)) for level in ("error", "warning"))
+        add_issues(issues, find_missing(plans, chosen, header.hubs()))
+        add_issues(issues, inspect_data({lang: plan for lang, plan in chosen.items() if plan}))
+    errors, warnings = (tuple(issue_lines(issues, level, own)) for level in ("error", "warning"))
     if errors:
         raise RecipeIssues(header.name, errors, warnings)
 
@@ -205,7 +202,7 @@ def _language_tables(
 
 
 def _plans(
-    tables: dict[str, Any], own: Mapping[str, LanguageTable], header: RecipeHeader, found: list[LocatedIssue]
+    tables: dict[str, Any], own: Mapping[str, LanguageTable], header: RecipeHeader, found: list[Issue]
 ) -> dict[str, LanguagePlan]:
     """Make every language's plan, with defaults in place of wrong values; errors are added to ``found``."""
     defaults = {name: default_section(name) for name in SECTIONS}
@@ -223,7 +220,7 @@ def _plans(
         alignment = replace(plan.alignment, start=_start(plan, "alignment", issues))
         plan = replace(plan, run=run, sentence_encoding=encoding, alignment=alignment)
         plans[lang] = _as_pivot(plan, own_table, issues) if lang == header.pivot else plan
-        found += [(lang, issue) for issue in issues]
+        found += [issue.of(lang) for issue in issues]
     return plans
 
 

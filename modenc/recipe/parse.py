@@ -6,7 +6,7 @@ import math
 import os
 import types
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -47,10 +47,12 @@ class Issue:
     """A warning is probably an error."""
     meant: Place | None = None
     """For an unknown key, the known key that was probably meant."""
+    lang: str | None = None
+    """The language that it concerns; None: the whole recipe."""
 
-
-LocatedIssue = tuple[str | None, Issue]
-"""An issue and the language that it concerns; None: the whole recipe."""
+    def of(self, lang: str) -> Issue:
+        """Return the issue as one of a language."""
+        return replace(self, lang=lang)
 
 
 class RecipeIssues(RecipeError):
@@ -63,20 +65,20 @@ class RecipeIssues(RecipeError):
         super().__init__("\n  ".join([title, *issues]))
 
 
-def add_issues(found: list[LocatedIssue], new: Iterable[LocatedIssue]) -> None:
+def add_issues(found: list[Issue], new: Iterable[Issue]) -> None:
     """Add the issues of ``new`` to ``found`` that do not follow from errors in it."""
     wrong = [
-        (lang, place)
-        for lang, issue in found
+        (issue.lang, place)
+        for issue in found
         if issue.level == "error"
         for place in (issue.path, issue.meant)
         if place is not None
     ]
     found += [
-        (lang, issue)
-        for lang, issue in new
+        issue
+        for issue in new
         if not any(
-            owner in (None, lang) and _overlap(place, other)
+            owner in (None, issue.lang) and _overlap(place, other)
             for place in (issue.path, *issue.depends_on)
             for owner, other in wrong
         )
@@ -107,13 +109,12 @@ class LanguageTable:
         return (*self.path, *path)
 
 
-def issue_lines(
-    found: Iterable[LocatedIssue], level: Level, tables: Mapping[str, LanguageTable]
-) -> list[str]:
+def issue_lines(found: Iterable[Issue], level: Level, tables: Mapping[str, LanguageTable]) -> list[str]:
     """Write a line for each issue of a level; an issue of several languages in ``tables`` is one line."""
     shared: dict[tuple[str, str], dict[str, None]] = {}
-    for lang, issue in found:
+    for issue in found:
         if issue.level == level:
+            lang = issue.lang
             place = issue.path if lang is None else tables[lang].written_at(issue.path)
             sharing = shared.setdefault((dotted(place), issue.message), {})
             sharing.update({} if lang is None else {lang: None})
