@@ -145,14 +145,14 @@ def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -
 
 def dev_with_pivot(stage: Stage, pivot: Encode, published_weights: PublishedWeights) -> DevEvaluator:
     """Collect the language's development sets, and encode the pivot's sentences of them."""
-    dev, held_out, length = stage.data.dev, stage.data.parallel.held_out, stage.plan.base.max_length
+    data = stage.data
     return DevEvaluator(
-        sts=[dev.sts],
-        search=dev.search,
-        cross_sts=dev.cross_sts,
-        parallel=held_out,
+        sts=[data.sts],
+        search=data.search,
+        cross_sts=data.cross_sts,
+        parallel=data.parallel.held_out,
         pivot=pivot,
-        max_length=length,
+        max_length=stage.plan.base.max_length,
         weights=published_weights,
     )
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
 from datasets import Dataset
 
 from modenc.data import kinds
-from modenc.data.kinds import DataKind, PassageRow, ScoredRow, SearchRow
+from modenc.data.kinds import DataKind, PassageRow
 from modenc.data.text import sentence_key
 from modenc.data.training_sets import TrainingSet, load, load_dev
 from modenc.recipe.settings import LanguagePlan, OptimizerSettings
@@ -21,15 +20,6 @@ Row = TypeVar("Row")
 
 # Most characters of a query that is cut out of a passage.
 _SPAN = 150
-
-
-@dataclass(frozen=True)
-class DevRows:
-    """Rows of the development sets; in ``cross_sts`` the first sentence is in the pivot language."""
-
-    sts: list[ScoredRow]
-    cross_sts: list[ScoredRow]
-    search: list[SearchRow] = field(default_factory=list)
 
 
 def _rows(kind: DataKind[Row]) -> cached_property[TrainingSet[Row]]:
@@ -51,6 +41,16 @@ def _rows(kind: DataKind[Row]) -> cached_property[TrainingSet[Row]]:
     return cached_property(read)
 
 
+def _dev_rows(kind: DataKind[Row]) -> cached_property[list[Row]]:
+    """Make a property that reads a development set when it is first used."""
+
+    def read(self: TrainingData) -> list[Row]:
+        data = self.plan.data
+        return load_dev(kind, getattr(data.dev, kind.name), self.plan.lang, self.plan.pivot, root=data.root)
+
+    return cached_property(read)
+
+
 class TrainingData:
     """Data of one language's ``plan``, read on demand; EMMA-X also reads the text of the pivot's plan."""
 
@@ -65,6 +65,10 @@ class TrainingData:
     parallel = _rows(kinds.PARALLEL)
     cross_paraphrases = _rows(kinds.CROSS_PARAPHRASES)
     cross_scored_pairs = _rows(kinds.CROSS_SCORED_PAIRS)
+    sts = _dev_rows(kinds.STS)
+    cross_sts = _dev_rows(kinds.CROSS_STS)
+    """The first sentence is in the pivot language."""
+    search = _dev_rows(kinds.SEARCH)
 
     @cached_property
     def pivot_text(self) -> TrainingSet[str] | None:
@@ -73,23 +77,13 @@ class TrainingData:
             return None
         return TrainingData(self.pivot_plan).text
 
-    @cached_property
-    def dev(self) -> DevRows:
-        """Development sets."""
-        dev = self.plan.data.dev
-        sts, cross_sts, search = (
-            load_dev(kind, getattr(dev, kind.name), self.plan.lang, self.plan.pivot, root=self.plan.data.root)
-            for kind in (kinds.STS, kinds.CROSS_STS, kinds.SEARCH)
-        )
-        return DevRows(sts, cross_sts, search)
-
     def evaluated_on(self, *, across: bool) -> frozenset[str]:
         """Return the sentences that pairs and translations must not have, as ``sentence_key`` writes them.
 
         Args:
             across: include the held-out translations, not only the development sets.
         """
-        rows = (*self.dev.sts, *self.dev.cross_sts, *self.dev.search)
+        rows = (*self.sts, *self.cross_sts, *self.search)
         texts = [text for row in rows for text in row[:2]]
         if across:
             texts += [text for row in self.parallel.held_out for text in row]

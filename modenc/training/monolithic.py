@@ -81,7 +81,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     if settings.objective in PROJECTED:
         model.append(_projection(model, base.hidden_size))
     data = {lang: TrainingData(plan) for lang, plan in plans.items()}
-    dev = DevEvaluator(sts=[own.dev.sts for own in data.values()])
+    dev = DevEvaluator(sts=[own.sts for own in data.values()])
     work = plan.run.work_dir / "monolithic"
     with disk_errors(plan.run.work_dir, _KEPT), training_lock(plan.run.work_dir):
         _begin(work, base, plan, data)
@@ -159,8 +159,8 @@ def _begin(work: Path, base: BaseModel, plan: LanguagePlan, data: dict[str, Trai
         "settings": stage_settings(plan, "monolithic"),
         "base": [base.fingerprint, plan.base.prompt, plan.base.pooling],
         "seed": plan.run.seed,
-        "dev": [sorted(own.dev.sts) for own in data.values()],
-        "evaluate_every": any(own.dev.sts for own in data.values()) and plan.run.evaluate_every,
+        "dev": [sorted(own.sts) for own in data.values()],
+        "evaluate_every": any(own.sts for own in data.values()) and plan.run.evaluate_every,
         "data": {lang: [rows.fingerprint for rows in _sets_read(own)] for lang, own in data.items()},
     }
     prepare_folder(work, hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest())

@@ -166,9 +166,9 @@ def compare_with_base(
     aligned = "cla" in present
     across = aligned and plan.lang != plan.pivot
     held_out = DevEvaluator(
-        sts=[data.dev.sts],
-        search=data.dev.search,
-        cross_sts=data.dev.cross_sts if across else (),
+        sts=[data.sts],
+        search=data.search,
+        cross_sts=data.cross_sts if across else (),
         parallel=data.parallel.held_out if across else (),
     )
     texts = data.text.held_out if "tokenizer" in present and plan.data.text else []

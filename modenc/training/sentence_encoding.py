@@ -45,8 +45,8 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
     model = sentence_model(body, tokenizer, stage.plan, settings.max_length)
     kept = partial(scaled_adapter, body, settings.strength)
     dev = DevEvaluator(
-        sts=[stage.data.dev.sts],
-        search=stage.data.dev.search,
+        sts=[stage.data.sts],
+        search=stage.data.search,
         max_length=stage.plan.base.max_length,
         weights=kept,
     )

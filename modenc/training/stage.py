@@ -217,7 +217,7 @@ def stage_fingerprint(data: TrainingData, name: str, before: str, hub: Hub) -> s
         "modules": [hub.card(lang).fingerprint(folder) for lang, folder in needed if lang in published],
     }
     if name != "vocabulary":
-        dev = [*data.dev.sts, *data.dev.search, *data.dev.cross_sts]
+        dev = [*data.sts, *data.search, *data.cross_sts]
         held_out = data.parallel.held_out if _reads_pivot(plan, name) else []
         content["dev"] = sorted(map(json.dumps, [*dev, *held_out]))
         content["measured"] = [plan.run.evaluate_every, plan.base.max_length]

@@ -19,7 +19,7 @@ from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.training import publishing
-from modenc.training.data_access import DevRows, TrainingData
+from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevEvaluator
 from modenc.training.pipeline import train
 from modenc.training.publishing import compare_with_base, measure
@@ -42,7 +42,7 @@ def test_the_figures_are_those_of_the_hub(trained, tmp_path):
     data, hub = TrainingData(plan), Hub.open(plan.hub)
     found = compare_with_base(data, hub.layout("kk"))
     encoder = ModularEncoder(hub.path)
-    rows, pairs = data.dev.sts, data.parallel.held_out
+    rows, pairs = data.sts, data.parallel.held_out
     for system, own, pivot, align in (
         ("base", "base", "base", True),
         ("modules", "kk", "en", True),
@@ -63,7 +63,7 @@ def test_worse_modules_are_warned_of(trained, tmp_path, caplog):
     vectors = ModularEncoder(plan.hub).encode(lines, lang="base", normalize_embeddings=True)
     # Gold scores that the base gives, and modules of noise.
     pairs = [(lines[i], lines[i + 1], float(vectors[i] @ vectors[i + 1])) for i in range(39)]
-    data.__dict__["dev"] = DevRows(sts=pairs, cross_sts=[])
+    data.__dict__ |= {"sts": pairs, "cross_sts": [], "search": []}
     layout = LanguageLayout(shutil.copytree(Hub.open(plan.hub).layout("kk").root, tmp_path / "kk"))
     weights, generator = layout.se / "adapter_model.safetensors", torch.Generator().manual_seed(0)
     noise = {name: torch.randn(t.shape, generator=generator) for name, t in load_file(weights).items()}

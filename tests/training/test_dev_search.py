@@ -45,7 +45,7 @@ def test_search_chooses_checkpoints_and_is_compared_with_the_base(searched):
                 assert 0 < entry["search"] <= 100
         assert card.comparison["rows"]["search"] == 12
         data = TrainingData(searched.plans[lang])
-        found = make_search_set(data.dev.search)
+        found = make_search_set(data.search)
         for system, code in (("base", "base"), ("modules", lang)):
             sides = [encoder.encode(texts, lang=code) for texts in (found.queries, found.passages)]
             expected = search_metrics(*sides, found.answers)["ndcg_at_10"].mean() * 100
@@ -57,7 +57,7 @@ def test_search_chooses_checkpoints_and_is_compared_with_the_base(searched):
 
 def test_what_is_searched_is_not_trained_on(searched):
     data = TrainingData(searched.plans["kk"])
-    questions = {row.query for row in data.dev.search}
+    questions = {row.query for row in data.search}
     trained = {text for row in data.paraphrases.train for text in (row.anchor, row.positive)}
     assert questions
     assert questions.isdisjoint(trained)
