@@ -13,7 +13,7 @@ from langcodes import Language, tag_distance
 from modenc.data.formats import Row
 from modenc.data.text import count_letters, sentence_key, stable_hash
 from modenc.errors import DataError
-from modenc.langid import expected_scripts, get_identifier, language_evidence
+from modenc.langid import UNDETERMINED, expected_scripts, get_identifier, language_evidence
 from modenc.languages import language_name, normalize_code
 from modenc.ranges import NonNegativeInt, PositiveInt, Share
 from modenc.texts import normalize
@@ -89,6 +89,8 @@ class LanguageCheck:
         long = [i for i, text in enumerate(texts) if count_letters(text) >= MIN_LETTERS]
         identified = self._identifier.identify([texts[i] for i in long]) if self._identifier else ()
         for i, found in zip(long, identified, strict=False):
+            if found.code == UNDETERMINED:
+                continue  # the identifier knows no language of its script
             fits = found.code != self._pivot if self._pivot else is_same_language(self.lang, found.code)
             if not fits:
                 others[i] = f"{found.code} ({language_name(found.code)})"

@@ -8,7 +8,7 @@ from modenc.data import filters
 from modenc.data.filters import Filters, LanguageCheck, RowShape, TextFilter, summary
 from modenc.data.text import is_blank, sentence_key
 from modenc.errors import DataError
-from modenc.langid import Identification
+from modenc.langid import Identification, get_identifier
 from modenc.recipe.loader import default_section
 
 TEXT = RowShape(required=("text",), in_language=("text",))
@@ -157,6 +157,14 @@ def test_a_language_that_is_not_known_is_told_from_the_pivot(identify_with):
     alone, with_pivot = LanguageCheck("tk"), LanguageCheck("tk", "en")
     assert alone.verdicts(lines) == ["", ""]
     assert with_pivot.verdicts(lines) == ["wrong_language", ""]
+
+
+@pytest.mark.parametrize("check_script", [True, False])
+def test_only_its_script_tells_against_a_line_of_no_known_language(identify_with, check_script):
+    identify_with(get_identifier())
+    check = LanguageCheck("en", filters=Filters(check_script=check_script))
+    verdicts = check.verdicts(["ꦲꦏ꧀ꦱꦫꦗꦮ" * 5, "This is an ordinary English line of words."])
+    assert verdicts == ["wrong_script" if check_script else "", ""]
 
 
 def test_near_relatives_are_not_another_language(identify_with):
