@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from langcodes import Language, tag_distance
 
@@ -17,6 +18,9 @@ from modenc.langid import UNDETERMINED, expected_scripts, get_identifier, langua
 from modenc.languages import language_name, normalize_code
 from modenc.ranges import NonNegativeInt, PositiveInt, Share
 from modenc.texts import normalize
+
+if TYPE_CHECKING:
+    from modenc.data.kinds import DataKind
 
 _BATCH = 1024
 
@@ -143,20 +147,6 @@ def summary(counts: Counter[str]) -> str:
     return f"{text} ({dropped})" if dropped else text
 
 
-@dataclass(frozen=True)
-class RowShape:
-    """Roles of a row that the filters check."""
-
-    required: tuple[str, ...]
-    """Roles that are normalized; the row is dropped if one is empty, too short or too long."""
-    in_language: tuple[str, ...]
-    """Roles of ``required`` whose script and language are checked."""
-    optional: str | None = None
-    """Role that is normalized, and emptied if it is too short or too long (a hard negative)."""
-    score: str | None = None
-    """Role that is no text and stays as it is."""
-
-
 class TextFilter:
     """Normalizes rows and drops the bad ones, across all the sources of a corpus.
 
@@ -173,45 +163,45 @@ class TextFilter:
         """Number of rows ``kept``, and of dropped rows by reason."""
         self._seen: set[int] = set()
 
-    def select(self, rows: Iterable[Row], shape: RowShape) -> Iterator[Row]:
+    def select(self, rows: Iterable[Row], kind: DataKind[Any]) -> Iterator[Row]:
         """Yield the rows that pass the filters, normalized, in their order."""
-        remaining = self._well_formed(rows, shape)
+        remaining = self._well_formed(rows, kind)
         while batch := list(islice(remaining, _BATCH)):
-            verdicts = self.check.verdicts([row[role] for row in batch for role in shape.in_language])
-            width = len(shape.in_language)
+            verdicts = self.check.verdicts([row[role] for row in batch for role in kind.in_language])
+            width = len(kind.in_language)
             for i, row in enumerate(batch):
                 reason = next(filter(None, verdicts[i * width : (i + 1) * width]), None)
                 self.counts[reason or "kept"] += 1
                 if not reason:
                     yield row
 
-    def _well_formed(self, rows: Iterable[Row], shape: RowShape) -> Iterator[Row]:
+    def _well_formed(self, rows: Iterable[Row], kind: DataKind[Any]) -> Iterator[Row]:
         for row in rows:
-            row = self._normalized(row, shape)
-            if reason := self._drop_reason(row, shape):
+            row = self._normalized(row, kind)
+            if reason := self._drop_reason(row, kind):
                 self.counts[reason] += 1
             else:
                 yield row
 
-    def _normalized(self, row: Row, shape: RowShape) -> Row:
-        roles = shape.required if shape.optional is None else (*shape.required, shape.optional)
+    def _normalized(self, row: Row, kind: DataKind[Any]) -> Row:
+        roles = kind.required if kind.optional is None else (*kind.required, kind.optional)
         normal = {role: normalize(row.get(role, "")) for role in roles}
-        if (role := shape.optional) is not None and (
-            self._length_reason(normal[role]) or self._key(normal[role], role, shape) in self._not_in
+        if (role := kind.optional) is not None and (
+            self._length_reason(normal[role]) or self._key(normal[role], role, kind) in self._not_in
         ):
             normal[role] = ""
-        return normal if shape.score is None else normal | {shape.score: row[shape.score]}
+        return normal if kind.score is None else normal | {kind.score: row[kind.score]}
 
-    def _key(self, text: str, role: str, shape: RowShape) -> str:
-        return sentence_key(text, self.check.lang if role in shape.in_language else None)
+    def _key(self, text: str, role: str, kind: DataKind[Any]) -> str:
+        return sentence_key(text, self.check.lang if role in kind.in_language else None)
 
-    def _drop_reason(self, row: Row, shape: RowShape) -> str | None:
-        texts = [row[role] for role in shape.required]
+    def _drop_reason(self, row: Row, kind: DataKind[Any]) -> str | None:
+        texts = [row[role] for role in kind.required]
         if not all(any(map(str.isalpha, text)) for text in texts):
             return "empty"
         if reason := next(filter(None, map(self._length_reason, texts)), None):
             return reason
-        keys = [self._key(row[role], role, shape) for role in shape.required]
+        keys = [self._key(row[role], role, kind) for role in kind.required]
         if len(set(keys)) < len(keys):
             return "identical"
         if not self._not_in.isdisjoint(keys):

@@ -13,7 +13,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from modenc.data.filters import RowShape
 from modenc.data.formats import Row
 from modenc.data.joining import grouped_rows, joined_rows
 from modenc.data.sources import ResolvedSource, Source, check_scores, read_rows
@@ -87,11 +86,17 @@ class DataKind(Generic[T]):
 
     name: str
     row: Callable[..., T]
-    """Constructor of a row, from the values of ``shape``'s roles in their order."""
-    shape: RowShape
-    """Roles of a row, which are filtered."""
+    """Constructor of a row, from the values of ``required``, ``optional`` and ``score`` in this order."""
     columns: tuple[str, ...]
     """Roles that a source may name columns for."""
+    required: tuple[str, ...]
+    """Roles that are normalized; the row is dropped if one is empty, too short or too long."""
+    in_language: tuple[str, ...] = ()
+    """Roles of ``required`` whose script and language are checked."""
+    optional: str | None = None
+    """Role that is normalized, and emptied if it is too short or too long (a hard negative)."""
+    score: str | None = None
+    """Role that is no text and stays as it is."""
     joined: tuple[str, ...] = ()
     """Roles that each file must have, beside the key, if a source is of two; empty: it is of one."""
     join: Callable[[Row, Row], tuple[Row, ...]] = _unjoined
@@ -129,14 +134,14 @@ class DataKind(Generic[T]):
         """Return the roles that each file of a source must have."""
         if self.groups(source):
             return self.grouped
-        score = (self.shape.score,) if self.shape.score else ()
-        return self.joined if self.joins(source) else (*self.shape.required, *score)
+        score = (self.score,) if self.score else ()
+        return self.joined if self.joins(source) else (*self.required, *score)
 
     def roles_in_language(self, source: Source) -> tuple[str, ...]:
         """Return the roles of a source's file that are in its language."""
         if self.groups(source) or self.joins(source):
             return tuple(role for role in self.file_roles(source) if role not in self.in_pivot)
-        return self.shape.in_language
+        return self.in_language
 
     def read(self, source: ResolvedSource, root: Path) -> Iterator[Row]:
         """Read the rows of a resolved source up to its limit; relative paths start from ``root``.
@@ -155,7 +160,7 @@ class DataKind(Generic[T]):
             rows = (row for pair in grouped_rows(whole, root, roles) for row in self.pair(*pair))
         else:
             rows = read_rows(whole, root, roles)
-        return islice(check_scores(source, rows) if self.shape.score else rows, source.limit or None)
+        return islice(check_scores(source, rows) if self.score else rows, source.limit or None)
 
 
 def _translations(own: Row, pivot: Row) -> tuple[Row, ...]:
@@ -196,25 +201,28 @@ _PAIR = ("anchor", "positive")
 _TRIPLET = (*_PAIR, "negative")
 _SEARCH = ("query", "passage")
 
-TEXT = DataKind("text", str, RowShape(_TEXT, _TEXT), _TEXT, min_rows=50, held_out_role="text")
+TEXT = DataKind("text", str, _TEXT, _TEXT, in_language=_TEXT, min_rows=50, held_out_role="text")
 """Running text: a row is a string."""
 PARAPHRASES = DataKind(
     "paraphrases",
     ParaphraseRow,
-    RowShape(_PAIR, _PAIR, "negative"),
     _TRIPLET,
+    _PAIR,
+    in_language=_PAIR,
+    optional="negative",
     grouped=_TEXT,
     pair=_paraphrases,
 )
-SCORED_PAIRS = DataKind("scored_pairs", ScoredRow, RowShape(_SENTENCES, (), score="score"), _SCORED)
+SCORED_PAIRS = DataKind("scored_pairs", ScoredRow, _SCORED, _SENTENCES, score="score")
 """Scored pairs in any language."""
-PASSAGES = DataKind("passages", PassageRow, RowShape(("passage",), (), "query"), _SEARCH)
+PASSAGES = DataKind("passages", PassageRow, _SEARCH, ("passage",), optional="query")
 """Passages of documents in any language, with or without queries."""
 PARALLEL = DataKind(
     "parallel",
     ParallelRow,
-    RowShape(_PIVOT_AND_TEXT, _TEXT),
     _PIVOT_AND_TEXT,
+    _PIVOT_AND_TEXT,
+    in_language=_TEXT,
     joined=_TEXT,
     join=_translations,
     in_pivot=("pivot",),
@@ -223,8 +231,10 @@ PARALLEL = DataKind(
 CROSS_PARAPHRASES = DataKind(
     "cross_paraphrases",
     CrossRow,
-    RowShape(("text", "pivot"), _TEXT, "pivot_negative"),
     _TRIPLET,
+    ("text", "pivot"),
+    in_language=_TEXT,
+    optional="pivot_negative",
     joined=_PAIR,
     join=_joined_triplets,
     grouped=("text", "pivot"),
@@ -235,22 +245,26 @@ CROSS_PARAPHRASES = DataKind(
 CROSS_SCORED_PAIRS = DataKind(
     "cross_scored_pairs",
     CrossScoredRow,
-    RowShape((*_SENTENCES, "pivot1", "pivot2"), _SENTENCES, score="score"),
     _SCORED,
+    (*_SENTENCES, "pivot1", "pivot2"),
+    in_language=_SENTENCES,
+    score="score",
     joined=_SCORED,
     join=_joined_scores,
     across=True,
 )
-STS = DataKind("sts", ScoredRow, RowShape(_SENTENCES, _SENTENCES, score="score"), _SCORED, dev=True)
+STS = DataKind("sts", ScoredRow, _SCORED, _SENTENCES, in_language=_SENTENCES, score="score", dev=True)
 CROSS_STS = DataKind(
     "cross_sts",
     ScoredRow,
-    RowShape(_SENTENCES, ("sentence2",), score="score"),
     _SCORED,
+    _SENTENCES,
+    in_language=("sentence2",),
+    score="score",
     in_pivot=("sentence1",),
     dev=True,
 )
-SEARCH = DataKind("search", SearchRow, RowShape(_SEARCH, _SEARCH), _SEARCH, dev=True)
+SEARCH = DataKind("search", SearchRow, _SEARCH, _SEARCH, in_language=_SEARCH, dev=True)
 
 KINDS: dict[str, DataKind[Any]] = {
     kind.name: kind

@@ -103,7 +103,7 @@ def load(
     records: list[SourceRecord] = []
     for source in sources:
         resolved = resolve_source(source, lang, pivot)
-        usable = list(row_filter.select(kind.read(resolved, root), kind.shape))
+        usable = list(row_filter.select(kind.read(resolved, root), kind))
         name = _name(resolved, {record.source for record in records})
         found += usable * source.repeat
         records.append(SourceRecord(kind.name, name, source.license, len(usable), resolved.translator))
@@ -123,10 +123,9 @@ def load(
 
 
 def _make_row(kind: DataKind[T], row: Row) -> T:
-    shape = kind.shape
-    values: list[str | float | None] = [row[role] for role in shape.required]
-    values += [row[shape.optional] or None] if shape.optional else []
-    return kind.row(*values, *([float(row[shape.score])] if shape.score else []))
+    values: list[str | float | None] = [row[role] for role in kind.required]
+    values += [row[kind.optional] or None] if kind.optional else []
+    return kind.row(*values, *([float(row[kind.score])] if kind.score else []))
 
 
 def _name(source: Source, taken: Collection[str]) -> str:
@@ -150,8 +149,8 @@ def _hold_out(rows: list[Row], count: int, kind: DataKind[Any]) -> tuple[list[Ro
         first.setdefault(stable_hash(row[kind.held_out_role or ""], _HELD_OUT_SALT), row)
     chosen = set(sorted(first)[: min(count, int(len(first) * _MAX_HELD_OUT_SHARE))])
     held_out = [row for key, row in first.items() if key in chosen]
-    texts = {sentence_key(row[role]) for row in held_out for role in kind.shape.required}
-    train = [row for row in rows if texts.isdisjoint(sentence_key(row[role]) for role in kind.shape.required)]
+    texts = {sentence_key(row[role]) for row in held_out for role in kind.required}
+    train = [row for row in rows if texts.isdisjoint(sentence_key(row[role]) for role in kind.required)]
     return train, held_out
 
 
@@ -181,14 +180,14 @@ def load_dev(
     for source in sources:
         resolved = resolve_source(source, lang, pivot)
         for number, row in enumerate(kind.read(resolved, root), start=1):
-            texts = {role: normalize(row[role]) for role in kind.shape.required}
+            texts = {role: normalize(row[role]) for role in kind.required}
             if missing := [role for role, text in texts.items() if not text]:
                 raise DataError(
                     f"{describe_source(resolved)}, row {number}: expected a {' and a '.join(texts)}, found "
                     f"no {missing[0]}; drop the row"
                 )
-            if kind.shape.score:
-                scores.add(float(row[kind.shape.score]))
+            if kind.score:
+                scores.add(float(row[kind.score]))
             rows.append(_make_row(kind, row | texts))
     if len(scores) == 1:
         # The rank correlation with a constant is undefined.

@@ -129,7 +129,7 @@ def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[Issue]:
     users: dict[tuple[str, str], list[tuple[str, Place, DataKind[Any], Source]]] = defaultdict(list)
     for lang, plan in plans.items():
         for path, kind, source in plan.sources():
-            if kind.shape.in_language:
+            if kind.in_language:
                 resolved = resolve_source(source, plan.lang, plan.pivot)
                 rows = replace(resolved, limit=0, repeat=1, license="", translator="")
                 users[(kind.name, repr(rows))].append((lang, path, kind, resolved))
@@ -161,7 +161,7 @@ def _inspect_files(
     own, other = both_sources(source) if joined else (source, source)
     column = (source.group,) if kind.groups(source) else (own.key,) if joined and not by_line else ()
     sample = yield from _read_sample(path, own, (*roles, *column), plan)
-    if kind.shape.score:
+    if kind.score:
         try:
             list(check_scores(source, sample))
         except DataError as error:

@@ -5,14 +5,12 @@ from dataclasses import asdict, fields
 import pytest
 
 from modenc.data import filters
-from modenc.data.filters import Filters, LanguageCheck, RowShape, TextFilter, summary
+from modenc.data.filters import Filters, LanguageCheck, TextFilter, summary
+from modenc.data.kinds import PARAPHRASES, TEXT
 from modenc.data.text import is_blank, sentence_key
 from modenc.errors import DataError
 from modenc.langid import Identification, get_identifier
 from modenc.recipe.loader import default_section
-
-TEXT = RowShape(required=("text",), in_language=("text",))
-PAIR = RowShape(required=("anchor", "positive"), in_language=("anchor", "positive"), optional="negative")
 
 
 class FakeIdentifier:
@@ -185,7 +183,7 @@ def test_a_bad_negative_goes_alone_and_a_pair_of_one_sentence_goes_whole():
         {"anchor": "бесінші сөйлем", "positive": "sixth sentence"},
     ]
     text_filter = TextFilter(ROW_CONDITIONS, "kk")
-    assert list(text_filter.select(rows, PAIR)) == [
+    assert list(text_filter.select(rows, PARAPHRASES)) == [
         {"anchor": "бірінші сөйлем", "positive": "екінші сөйлем", "negative": ""}
     ]
     assert (text_filter.counts["identical"], text_filter.counts["wrong_script"]) == (1, 1)
@@ -197,7 +195,7 @@ def test_rows_with_a_sentence_of_evaluation_data_are_dropped():
         {"anchor": "төртінші сөйлем", "positive": "«Үшінші» сөйлем"},
     ]
     text_filter = TextFilter(ROW_CONDITIONS, "kk", not_in={sentence_key("үшінші сөйлем")})
-    assert [row["negative"] for row in text_filter.select(rows, PAIR)] == [""]
+    assert [row["negative"] for row in text_filter.select(rows, PARAPHRASES)] == [""]
     assert summary(text_filter.counts) == "read 2, kept 1 (1 in evaluation data)"
 
 

@@ -34,4 +34,4 @@ def test_a_kinds_roles_are_columns_that_a_recipe_may_name(kind: DataKind):
         known = kind.grouped if name == "grouped" else kind.columns
         assert set(kind.file_roles(source)) <= set(known)
         assert set(kind.roles_in_language(source)) <= set(kind.file_roles(source))
-    assert kind.held_out_role in (None, *kind.shape.required)
+    assert kind.held_out_role in (None, *kind.required)
