@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -261,18 +260,22 @@ def _as_pivot(plan: LanguagePlan, own: LanguageTable, issues: list[Issue]) -> La
 
 
 def _training_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, LanguagePlan]:
-    """Order languages for training: the pivot first, and each after those that it starts from."""
-    # All at first, so that languages that do not need each other keep the recipe's order.
-    sorter = TopologicalSorter(dict.fromkeys(plans, ()))
-    for lang, plan in plans.items():
-        if lang != pivot:
-            before = {pivot, plan.sentence_encoding.start, plan.alignment.start}
-            sorter.add(lang, *(before & plans.keys() - {lang}))
-    try:
-        return {lang: plans[lang] for lang in sorter.static_order()}
-    except CycleError as error:
-        circle = " and ".join(sorted(set(error.args[1])))
-        raise RecipeError(
-            f"sentence_encoding.start, alignment.start: {circle} wait for each other; set one of them to "
-            f"{FRESH!r}"
-        ) from error
+    """Order languages for training: the pivot first, and each after those that it builds on."""
+    ordered: dict[str, LanguagePlan] = {}
+
+    def place(lang: str, waiting: tuple[str, ...]) -> None:
+        if lang in waiting:
+            circle = " and ".join(sorted(waiting[waiting.index(lang) :]))
+            raise RecipeError(
+                f"sentence_encoding.start, alignment.start: {circle} wait for each other; set one of them to "
+                f"{FRESH!r}"
+            )
+        if lang in plans and lang not in ordered:
+            plan = plans[lang]
+            for other in (plan.sentence_encoding.start, plan.alignment.start):
+                place(other, (*waiting, lang))
+            ordered[lang] = plan
+
+    for lang in sorted(plans, key=lambda lang: lang != pivot):
+        place(lang, ())
+    return ordered
