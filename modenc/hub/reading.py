@@ -45,8 +45,6 @@ class StoredLanguage:
     """A language's modules as stored in its files, checked; missing parts are empty."""
 
     lang: str
-    fingerprint: str
-    """Fingerprint from its card; empty without a card."""
     tokenizer: ParsedTokenizer | None
     """``None``: the language keeps the base's vocabulary."""
     embeddings: Array | None
@@ -93,7 +91,7 @@ def read_language(root: Path, card: Card, info: HubInfo, lang: str) -> tuple[Sto
     parts = () if files.issues else tuple(PART_FILES)
     if parts and README_FILE in card.files:
         files.read(README_FILE, MOST_JSON_BYTES)
-    return _parse(files, lang, card.fingerprint(), parts, info.hidden_size), files.issues
+    return _parse(files, lang, parts, info.hidden_size), files.issues
 
 
 def read_parts(layout: LanguageLayout, hidden_size: int, parts: Iterable[str] = PART_FILES) -> StoredLanguage:
@@ -104,7 +102,7 @@ def read_parts(layout: LanguageLayout, hidden_size: int, parts: Iterable[str] = 
     """
     files = _FolderReader(layout.root, None)
     folder = layout.root.parent if VERSION_FOLDER.fullmatch(layout.root.name) else layout.root
-    language = _parse(files, folder.name, "", parts, hidden_size)
+    language = _parse(files, folder.name, parts, hidden_size)
     raise_issues(files.issues, language.lang, layout.root)
     return language
 
@@ -152,9 +150,7 @@ class _FolderReader:
         return None
 
 
-def _parse(
-    files: _FolderReader, lang: str, fingerprint: str, parts: Iterable[str], hidden_size: int
-) -> StoredLanguage:
+def _parse(files: _FolderReader, lang: str, parts: Iterable[str], hidden_size: int) -> StoredLanguage:
     """Parse those of ``parts`` that exist."""
     there = set(parts).intersection(LanguageLayout(files.root).present())
     if ("tokenizer" in there) != ("embeddings" in there):
@@ -167,7 +163,7 @@ def _parse(
             with files.reporting(name):
                 embeddings, scales = parse_embeddings(content, pieces, hidden_size)
     adapters = {part: _parse_adapter(files, part, hidden_size) if part in there else {} for part in PARSERS}
-    return StoredLanguage(lang, fingerprint, tokenizer, embeddings, scales, **adapters)
+    return StoredLanguage(lang, tokenizer, embeddings, scales, **adapters)
 
 
 def _parse_tokenizer(files: _FolderReader) -> ParsedTokenizer | None:
