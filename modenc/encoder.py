@@ -150,7 +150,8 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             lang: as for :meth:`encode`.
 
         Returns:
-            Strings whose ``lang`` is a code, or ``base``; :meth:`encode` accepts them.
+            Strings whose ``lang`` is a code, or ``base``; :meth:`encode` accepts them, and leaves its tokens
+            on them: two threads must not encode the same ones with different prompts at once.
 
         Raises:
             TextError: something is not a text.

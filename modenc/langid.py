@@ -168,7 +168,7 @@ class LanguageIdentifier(ABC):
             logits[members] += self._prior(words)
             inside, rival = logits[members], logits[~members].max(initial=-np.inf)
             top = inside.max()
-            share = float(np.exp(top - np.logaddexp.reduce([*inside, rival])))
+            share = float(np.exp(top - np.logaddexp(np.logaddexp.reduce(inside), rival)))
             modules = self._known[logits.argmax()] if top > rival else None
             found.append(Identification(self._known[best], confidence, modules, share))
         return found
