@@ -10,7 +10,7 @@ from sentence_transformers import SentenceTransformer
 
 from modenc import ModularEncoder, export
 from modenc.base_model import resolve_base
-from modenc.composition.modules import to_modules
+from modenc.composition.modules import dequantize_rows, to_modules
 from modenc.hub.store import Hub
 from modenc.licenses import is_allowed
 from modenc.recipe.loader import load_recipe
@@ -88,7 +88,8 @@ def test_composition_equals_the_libraries(lang, encoder):
     body = base.load_body()
     tokenizer = modules.tokenizer or base.load_tokenizer()
     if modules.embeddings is not None:
-        body.set_input_embeddings(torch.nn.Embedding.from_pretrained(modules.embeddings))
+        table = dequantize_rows(modules.embeddings, modules.scales)
+        body.set_input_embeddings(torch.nn.Embedding.from_pretrained(table))
     adapters.init(body)
     if modules.parallel_adapters:
         body.load_adapter(str(layout.cla), load_as="cla", set_active=True, use_safetensors=True)

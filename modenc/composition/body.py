@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from modenc.composition.modules import LanguageModules, ParallelAdapter
+from modenc.composition.modules import LanguageModules, ParallelAdapter, dequantize_rows
 from modenc.errors import HubError
 
 
@@ -62,7 +62,7 @@ def compose(body: PreTrainedModel, modules: LanguageModules, *, align: bool) -> 
     composed: PreTrainedModel = copy.deepcopy(body, shared)
     if modules.embeddings is not None and modules.tokenizer is not None:
         before, pad = composed.get_input_embeddings().weight, modules.tokenizer.pad_token_id
-        table = modules.embeddings.to(before.device, before.dtype)
+        table = dequantize_rows(modules.embeddings, modules.scales).to(before.device, before.dtype)
         pieces, width = table.shape
         embedding = nn.Embedding(pieces, width, padding_idx=pad, _weight=table, _freeze=True)
         composed.set_input_embeddings(embedding)

@@ -30,7 +30,7 @@ from modenc.base_model import BaseModel
 from modenc.composition.bert import LINEAR_LAYERS, Bert, Layer, Precision, choose_precision
 from modenc.composition.body import check_fit
 from modenc.composition.buckets import BankMatrices, Bucket, Matrices, RowAdapters, split_batch
-from modenc.composition.modules import LanguageModules, to_modules
+from modenc.composition.modules import LanguageModules, dequantize_rows, to_modules
 from modenc.hub.store import Hub
 from modenc.languages import BASE
 
@@ -54,6 +54,7 @@ class LoadedLanguage:
     """``None``: the language keeps the base's vocabulary."""
     slot: int = BASE_SLOT
     embeddings: Tensor | None = None
+    scales: Tensor | None = None
     lora_fingerprint: str = ""
     has_alignment: bool = False
 
@@ -139,11 +140,20 @@ class Engine:
     def put(self, modules: LanguageModules) -> LoadedLanguage:
         """Add a language; HubError if its modules do not fit the body."""
         check_fit(self._body, modules)
-        embeddings = None if modules.embeddings is None else modules.embeddings.to(self._body.device)
+        embeddings, scales = (
+            None if table is None else table.to(self._body.device)
+            for table in (modules.embeddings, modules.scales)
+        )
         with self._lock:
             slot = self._bank.put(modules)
-        has_alignment = bool(modules.parallel_adapters)
-        return LoadedLanguage(modules.tokenizer, slot, embeddings, modules.lora_fingerprint, has_alignment)
+        return LoadedLanguage(
+            modules.tokenizer,
+            slot,
+            embeddings,
+            scales,
+            modules.lora_fingerprint,
+            has_alignment=bool(modules.parallel_adapters),
+        )
 
     def run(self, ids: Tensor, mask: Tensor, languages: Sequence[LoadedLanguage], *, align: bool) -> Tensor:
         """Compute the token vectors of a batch.
@@ -222,13 +232,17 @@ class Engine:
     def _word_embeddings(self, bucket: Bucket, present: dict[int, LoadedLanguage]) -> Tensor:
         """Look up the tokens in their languages' embeddings, or in the base's."""
         base: Tensor = self._body.get_input_embeddings().weight
-        tables = {slot: language.embeddings for slot, language in present.items()}
-        if all(table is None for table in tables.values()):
+        if all(language.embeddings is None for language in present.values()):
             return functional.embedding(bucket.ids, base)
         words = base.new_empty(*bucket.ids.shape, base.shape[1])
         for slot, start, end in bucket.spans():
-            table = tables[slot]
-            words[start:end] = functional.embedding(bucket.ids[start:end], base if table is None else table)
+            language, ids = present[slot], bucket.ids[start:end]
+            if language.embeddings is None:
+                words[start:end] = functional.embedding(ids, base)
+            else:
+                # Whole tables in float32 would take four times the memory.
+                scales = None if language.scales is None else language.scales[ids]
+                words[start:end] = dequantize_rows(functional.embedding(ids, language.embeddings), scales)
         return words
 
     @cached_property

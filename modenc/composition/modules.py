@@ -48,17 +48,20 @@ class ParallelAdapter:
 
 @dataclass(frozen=True)
 class LanguageModules:
-    """Everything that a language adds to the shared body, in float32."""
+    """Everything that a language adds to the shared body; all but its embeddings are in float32."""
 
     lang: str
     tokenizer: PreTrainedTokenizerFast | None
     """``None``: the language keeps the base's vocabulary."""
     embeddings: Tensor | None
-    """[vocabulary, hidden]; ``None`` if the language keeps the base's vocabulary."""
+    """[vocabulary, hidden], in floating point, or in int8 with :attr:`scales`, see :func:`dequantize_rows`;
+    ``None`` if the language keeps the base's vocabulary."""
     lora: dict[str, LoraLayer]
     """Module name in the body → LA and SE, concatenated."""
     parallel_adapters: dict[int, ParallelAdapter]
     """Layer number → CLA; empty if the language has none (the pivot)."""
+    scales: Tensor | None = None
+    """[vocabulary], of embeddings in int8."""
 
     @property
     def lora_fingerprint(self) -> str:
@@ -100,16 +103,13 @@ def to_modules(language: StoredLanguage) -> LanguageModules:
     Raises:
         HubError: transformers does not take its tokenizer, or LA and SE of a layer differ in width.
     """
-    embeddings = None
-    if language.embeddings is not None:
-        rows, scales = torch.from_numpy(language.embeddings), language.scales
-        embeddings = rows.float() if scales is None else dequantize_rows(rows, torch.from_numpy(scales))
     return LanguageModules(
         lang=language.lang,
         tokenizer=None if language.tokenizer is None else _fast_tokenizer(language),
-        embeddings=embeddings,
+        embeddings=None if language.embeddings is None else torch.from_numpy(language.embeddings),
         lora=concatenate(_lora_layers(language.la), _lora_layers(language.se)),
         parallel_adapters={layer: _parallel_adapter(weights) for layer, weights in language.cla.items()},
+        scales=None if language.scales is None else torch.from_numpy(language.scales),
     )
 
 
@@ -163,9 +163,9 @@ def quantize_rows(table: Tensor) -> tuple[Tensor, Tensor]:
     return levels.round().clamp(-MOST_INT8, MOST_INT8).to(torch.int8), scales
 
 
-def dequantize_rows(rows: Tensor, scales: Tensor) -> Tensor:
-    """Restore the float32 table [rows, width] from the output of :func:`quantize_rows`."""
-    return rows * scales[:, None]
+def dequantize_rows(rows: Tensor, scales: Tensor | None) -> Tensor:
+    """Return rows [..., width] in float32, where :func:`quantize_rows` made them with their scales [...]."""
+    return rows.float() if scales is None else rows * scales[..., None]
 
 
 def concatenate(*adapters: dict[str, LoraLayer]) -> dict[str, LoraLayer]:
