@@ -139,7 +139,10 @@ def test_killed_while_publishing(hub: Hub, step: str, new: bool) -> None:
 
 def test_a_language_replaced_while_it_is_read(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """The old version is still there after one replacement; after a removal it is read again, or missed."""
-    read_language, old = store.read_language, hub.card("kk").fingerprint()
+    read_language = store.read_language
+
+    def filled_with(value: float) -> bool:
+        return bool((hub.read("kk").embeddings == value).all())
 
     def before_reading(act: Any) -> None:
         def acted(*args: Any, **options: Any) -> Any:
@@ -149,10 +152,11 @@ def test_a_language_replaced_while_it_is_read(hub: Hub, monkeypatch: pytest.Monk
 
         monkeypatch.setattr(store, "read_language", acted)
 
+    publish(hub, "kk", fill=0.75)
     before_reading(lambda: publish(hub, "kk", fill=0.25))
-    assert hub.read("kk").fingerprint == old
+    assert filled_with(0.75)
     before_reading(lambda: (hub.remove("kk"), publish(hub, "kk", fill=0.125)))
-    assert hub.read("kk").fingerprint == hub.card("kk").fingerprint()
+    assert filled_with(0.125)
     before_reading(lambda: hub.remove("kk"))
     with pytest.raises(HubError, match="no modules for kk"):
         hub.read("kk")
