@@ -27,9 +27,19 @@ from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel
-from modenc.composition.bert import LINEAR_LAYERS, Bert, Layer, Precision, choose_precision
+from modenc.composition.bert import (
+    LINEAR_LAYERS,
+    BankMatrices,
+    Bert,
+    Bucket,
+    Layer,
+    Matrices,
+    Precision,
+    RowAdapters,
+    choose_precision,
+    split_batch,
+)
 from modenc.composition.body import check_fit
-from modenc.composition.buckets import BankMatrices, Bucket, Matrices, RowAdapters, split_batch
 from modenc.composition.modules import LanguageModules, dequantize_rows, to_modules
 from modenc.hub.store import Hub
 from modenc.languages import BASE
@@ -190,44 +200,34 @@ class Engine:
     def _choose_layers(
         self, present: dict[int, LoadedLanguage], align: bool, tokens: int
     ) -> tuple[list[Layer], bool, bool]:
-        """Choose layers for a batch; returns them, and whether LoRAs and alignment are still to be added."""
+        """Choose layers for a batch of ``tokens``, and merge adapters into new ones as soon as that pays.
+
+        Returns the layers, and whether LoRAs and alignment are still to be added.
+        """
         slot, *others = present
         align = align and any(language.has_alignment for language in present.values())
         fingerprints = {language.lora_fingerprint for language in present.values()}
+        keys: list[tuple[str, int | None]] = []
         if len(fingerprints) == 1:
             (fingerprint,) = fingerprints
             # One language: everything in the weights.
-            if (
-                align
-                and not others
-                and (layers := self._merged_if_worth(fingerprint, slot, tokens, align=True))
-            ):
-                return layers, False, False
+            keys += [(fingerprint, slot)] if align and not others else []
             # Languages with the same LoRA: their alignment differs and is added.
-            if fingerprint and (layers := self._merged_if_worth(fingerprint, slot, tokens, align=False)):
-                return layers, False, align
+            keys += [(fingerprint, None)] if fingerprint else []
+        for key in keys:
+            with self._lock:
+                self._tokens[key] += tokens
+                if key not in self._merged and self._tokens[key] >= _TOKENS_BEFORE_MERGING:
+                    adapters = self._bank.slot_matrices(slot)
+                    self._merged[key] = self._bert.merged_layers(
+                        BankMatrices(adapters.lora, {}) if key[1] is None else adapters
+                    )
+                    for oldest in list(self._merged)[:-_MOST_MERGED]:
+                        del self._merged[oldest], self._tokens[oldest]
+                if key in self._merged:
+                    layers = self._merged[key] = self._merged.pop(key)
+                    return layers, False, align and key[1] is None
         return self._base_layers, fingerprints != {""}, align
-
-    def _merged_if_worth(
-        self, lora_fingerprint: str, slot: int, tokens: int, *, align: bool
-    ) -> list[Layer] | None:
-        """Return weights with a slot's LoRA merged, and with ``align`` its alignment.
-
-        ``None`` until enough tokens were computed without them; ``tokens`` is the size of this batch.
-        """
-        key = lora_fingerprint, slot if align else None
-        with self._lock:
-            self._tokens[key] += tokens
-            if key not in self._merged and self._tokens[key] >= _TOKENS_BEFORE_MERGING:
-                adapters = self._bank.slot_matrices(slot)
-                self._merged[key] = self._bert.merged_layers(
-                    adapters if align else BankMatrices(adapters.lora, {})
-                )
-                for oldest in list(self._merged)[:-_MOST_MERGED]:
-                    del self._merged[oldest], self._tokens[oldest]
-            if key in self._merged:
-                self._merged[key] = self._merged.pop(key)
-            return self._merged.get(key)
 
     def _word_embeddings(self, bucket: Bucket, present: dict[int, LoadedLanguage]) -> Tensor:
         """Look up the tokens in their languages' embeddings, or in the base's."""

@@ -2,7 +2,7 @@
 
 import torch
 
-from modenc.composition.buckets import round_up_tokens, split_batch
+from modenc.composition.bert import round_up_tokens, split_batch
 
 
 def test_split_batch_keeps_every_row_in_order_of_slots():

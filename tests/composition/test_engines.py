@@ -8,9 +8,8 @@ import torch
 from modenc.base_model import resolve_base
 from modenc.composition import bert
 from modenc.composition import engine as engines
-from modenc.composition.bert import QUERY, OneDnnDense, TorchDense, make_dense, onednn_works
+from modenc.composition.bert import QUERY, OneDnnDense, TorchDense, make_dense, onednn_works, round_up_tokens
 from modenc.composition.body import compose
-from modenc.composition.buckets import round_up_tokens
 from modenc.composition.engine import Engine, LoadedLanguage
 from modenc.composition.modules import LanguageModules, LoraLayer, ParallelAdapter
 from modenc.errors import HubError
