@@ -42,8 +42,8 @@ _HUB_PRIOR = 13.0
 UNDETERMINED = "und"
 """ISO 639's code for a text without letters, or without those of a known script."""
 
-READ = 100_000
-"""Characters of a text that are read for its language."""
+# Characters of a text that are read for its language.
+_READ = 100_000
 # Characters of them that are kept, after what is no evidence was left out.
 _KEPT = 2000
 
@@ -138,12 +138,15 @@ class LanguageIdentifier(ABC):
         """Identify the likeliest of all known languages for each text."""
         return self.match(texts, self._known)
 
-    def match(self, texts: Sequence[str], languages: Sequence[str]) -> list[Identification]:
-        """Compare ``languages`` with all others that the model knows, for each text.
+    def match(
+        self, texts: Sequence[str], languages: Sequence[str], min_share: float = 0.0
+    ) -> list[Identification]:
+        """Compare ``languages`` with all others that the model knows, for each text; equal texts once.
 
         Returns:
             Identifications whose ``modules`` are the one of ``languages`` that is likelier, with the prior,
-            than any other language; the first of them for a text without letters.
+            than any other language, if its share is not less than ``min_share``; the first of them for a text
+            without letters.
 
         Raises:
             LanguageError: the model knows none of ``languages``.
@@ -154,24 +157,24 @@ class LanguageIdentifier(ABC):
                 f"{self._name} cannot identify any of: {', '.join(languages)}; name the texts' language with "
                 "lang=, or use a fastText model that knows it, such as GlotLID's"
             )
-        evidence = [language_evidence(text) for text in texts]
-        scores = np.maximum(self._probabilities([each.words for each in evidence]), np.float32(1e-30))
-        found = []
-        for (words, script), logits in zip(evidence, np.log(scores), strict=True):
+        evidence = {text: language_evidence(text) for text in dict.fromkeys(texts)}
+        words = [each.words for each in evidence.values()]
+        scores = np.maximum(self._probabilities(words), np.float32(1e-30))
+        found: dict[str, Identification] = {}
+        for (text, (kept, script)), logits in zip(evidence.items(), np.log(scores), strict=True):
             if script is None or script not in self._scripts:
-                modules = languages[0] if script is None else None
-                found.append(Identification(UNDETERMINED, 0.0, modules))
+                found[text] = Identification(UNDETERMINED, 0.0, languages[0] if script is None else None)
                 continue
             logits += [odds.get(script, _FOREIGN_SCRIPT) if odds else 0.0 for odds in self._script_odds]
             best = logits.argmax()
             confidence = float(np.exp(logits[best] - np.logaddexp.reduce(logits)))
-            logits[members] += self._prior(words)
+            logits[members] += self._prior(kept)
             inside, rival = logits[members], logits[~members].max(initial=-np.inf)
             top = inside.max()
             share = float(np.exp(top - np.logaddexp(np.logaddexp.reduce(inside), rival)))
-            modules = self._known[logits.argmax()] if top > rival else None
-            found.append(Identification(self._known[best], confidence, modules, share))
-        return found
+            modules = self._known[logits.argmax()] if top > rival and share >= min_share else None
+            found[text] = Identification(self._known[best], confidence, modules, share)
+        return [found[text] for text in texts]
 
     @abstractmethod
     def _probabilities(self, texts: Sequence[str]) -> Floats:
@@ -287,7 +290,7 @@ def language_evidence(text: str) -> Evidence:
     all scripts but the main one. Compatibility characters, such as full-width letters, are read as tokenizers
     do (NFKC).
     """
-    text = unicodedata.normalize("NFKC", text[:READ])[:READ]
+    text = unicodedata.normalize("NFKC", text[:_READ])[:_READ]
     text = _GAP.sub(" ", _NO_WORDS.sub(" ", text))[:_KEPT]
     letters = _letters(text)
     if not letters:

@@ -13,7 +13,7 @@ from typing import Any
 
 from modenc.errors import HubError, LanguageError, OptionError
 from modenc.hub.store import Hub
-from modenc.langid import READ, UNDETERMINED, Identification, LanguageIdentifier, get_identifier
+from modenc.langid import UNDETERMINED, Identification, LanguageIdentifier, get_identifier
 from modenc.languages import BASE, is_undetermined, language_name, normalize_code
 from modenc.texts import TaggedText, is_missing
 
@@ -69,7 +69,16 @@ class LanguageRouter:
 
     @cached_property
     def _identifier(self) -> LanguageIdentifier:
-        """The identifier; warns of languages of the hub that it does not know."""
+        """The identifier; warns of languages of the hub that it does not know.
+
+        Raises:
+            LanguageError: the hub has no languages.
+        """
+        if not self._languages:
+            raise LanguageError(
+                f"{self._hub.path} has no languages to choose from; train or install one first, "
+                "or use lang='base'"
+            )
         identifier = get_identifier(self._given_identifier)
         known = identifier.languages_known
         unknown = [f"{language_name(code)} ({code})" for code in self._languages if code not in known]
@@ -119,26 +128,11 @@ class LanguageRouter:
         Raises:
             LanguageError: the hub has no languages, or the identifier knows none of them.
         """
-        fallback = None if self.fallback == ERROR else self.fallback
-        return [found if found.modules else replace(found, modules=fallback) for found in self._match(texts)]
-
-    def _match(self, texts: Sequence[str]) -> list[Identification]:
-        """Identify texts, equal ones once; ``modules`` is None for those that the fallback serves."""
         if not texts:
             return []
-        languages = self._languages
-        if not languages:
-            raise LanguageError(
-                f"{self._hub.path} has no languages to choose from; train or install one first, "
-                "or use lang='base'"
-            )
-        excerpts = [text[:READ] for text in texts]
-        distinct = list(dict.fromkeys(excerpts))
-        found = dict(zip(distinct, self._identifier.match(distinct, languages), strict=True))
-        for text, match in found.items():
-            if match.share < self._min_confidence and match.code != UNDETERMINED:
-                found[text] = replace(match, modules=None)
-        return [found[excerpt] for excerpt in excerpts]
+        fallback = None if self.fallback == ERROR else self.fallback
+        matches = self._identifier.match(texts, self._languages, self._min_confidence)
+        return [found if found.modules else replace(found, modules=fallback) for found in matches]
 
     def route(self, texts: Sequence[str], lang: str | Sequence[str | None] | None = None) -> list[TaggedText]:
         """Tag each text with the code of its modules, or :data:`BASE`; one tagged so already stays as it is.
@@ -164,7 +158,11 @@ class LanguageRouter:
         resolved = {code: self._resolve(code) for code in dict.fromkeys(given) if code is not None}
         modules = {row: resolved[code] for row, code in enumerate(given) if code is not None}
         unknown = [row for row, code in enumerate(given) if code is None]
-        identified = self._match([texts[row] for row in unknown])
+        identified = (
+            self._identifier.match([texts[row] for row in unknown], self._languages, self._min_confidence)
+            if unknown
+            else ()
+        )
         for row, found in zip(unknown, identified, strict=True):
             if found.modules is None and self.fallback == ERROR:
                 raise LanguageError(
