@@ -201,22 +201,17 @@ class _Training:
         last: dict[str, int] = {}
         for together, names in blocks:
             for name in names:
-                after = {last[lang] for lang in self._languages_read(together, name) if lang in last}
+                # A job first checks that the earlier stages are done. Their fingerprints cover the modules
+                # that they read from the hub, so these must be published before this job, too.
+                earlier, needed = STAGES[: STAGES.index(name) + 1], set(together)
+                for plan in (self.recipe.plans[lang] for lang in together):
+                    needed |= {lang for stage in earlier for lang, _ in modules_needed(plan, stage)}
+                after = {last[lang] for lang in needed if lang in last}
                 if name != names[0]:
                     after.add(len(jobs) - 1)
                 jobs.append(StageJob(together, name, tuple(sorted(after))))
             last.update(dict.fromkeys(together, len(jobs) - 1))
         return jobs
-
-    def _languages_read(self, languages: Iterable[str], stage: str) -> set[str]:
-        """Collect the languages whose modules a job reads, its own among them.
-
-        A job first checks that the earlier stages are done. Their fingerprints cover the modules that they
-        read from the hub, so these must be published before this job, too.
-        """
-        plans, upto = [self.recipe.plans[lang] for lang in languages], STAGES[: STAGES.index(stage) + 1]
-        needed = {other for plan in plans for name in upto for other, _ in modules_needed(plan, name)}
-        return needed.union(languages)
 
     def run(self, job: StageJob) -> dict[str, Path]:
         """Train a job's stage unless it is done, and publish its languages after the last stage."""
