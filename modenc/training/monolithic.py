@@ -33,7 +33,14 @@ from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevEvaluator
 from modenc.training.phases import run_phases
 from modenc.training.sentence_encoding import row_sets
-from modenc.training.stage import Stage, discard, prepare_folder, stage_settings, training_lock
+from modenc.training.stage import (
+    Stage,
+    discard,
+    prepare_folder,
+    refuse_several_processes,
+    stage_settings,
+    training_lock,
+)
 from modenc.training.trainers import train_sentence_model
 
 logger = logging.getLogger(__name__)
@@ -60,6 +67,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
         StorageError: the disk is full or read-only.
         DataError: the data cannot be used.
     """
+    refuse_several_processes()
     output = output.resolve()
     if output.exists() and not (output.is_dir() and not any(output.iterdir())):
         raise RecipeError(f"{output}: expected no such folder, or an empty one; found files; name another")

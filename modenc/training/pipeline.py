@@ -36,6 +36,7 @@ from modenc.training.stage import (
     iterate_stages,
     modules_needed,
     read_stage_record,
+    refuse_several_processes,
     training_lock,
 )
 from modenc.training.vocabulary import train_vocabulary
@@ -133,6 +134,7 @@ def _prepare(recipe: Recipe, languages: str | Iterable[str] | None) -> tuple[_Tr
     The pivot and the languages that others start from are copied into it from ``hub.start_from`` where it
     lacks them and this does not train them.
     """
+    refuse_several_processes()
     for line in recipe.left_out:
         logger.info("%s", line)
     for line in recipe.warnings:

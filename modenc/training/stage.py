@@ -250,20 +250,19 @@ def _reads_pivot(plan: LanguagePlan, name: str) -> bool:
     return plan.lang != plan.pivot and objectives.get(name, False)
 
 
-@contextmanager
-def training_lock(folder: Path, wait: float = 0) -> Iterator[None]:
-    """Lock a work folder.
-
-    Raises:
-        RecipeError: another training holds it for more than ``wait`` seconds; or this is one of several
-            processes, which would write the same files.
-    """
+def refuse_several_processes() -> None:
+    """Raise RecipeError in one of several processes, whose trainings would write the same files."""
     if (processes := os.environ.get("WORLD_SIZE", "1")) != "1":
         raise RecipeError(
             f"expected one process that trains, found WORLD_SIZE = {processes}, as torchrun and accelerate "
             "launch set it; start modenc without them. Several GPUs or machines train several languages at "
             "once with --on ray"
         )
+
+
+@contextmanager
+def training_lock(folder: Path, wait: float = 0) -> Iterator[None]:
+    """Lock a work folder; RecipeError if another training holds it for more than ``wait`` seconds."""
     held = RecipeError(
         f"{folder}: another training is running here; wait until it is done, or give this one "
         "a run.work_dir of its own"
