@@ -128,11 +128,12 @@ class LanguageRouter:
         Raises:
             LanguageError: the hub has no languages, or the identifier knows none of them.
         """
-        if not texts:
-            return []
         fallback = None if self.fallback == ERROR else self.fallback
-        matches = self._identifier.match(texts, self._languages, self._min_confidence)
-        return [found if found.modules else replace(found, modules=fallback) for found in matches]
+        return [found if found.modules else replace(found, modules=fallback) for found in self._match(texts)]
+
+    def _match(self, texts: Sequence[str]) -> list[Identification]:
+        """Identify texts; ``modules`` is None where the fallback serves. The model is read for the first."""
+        return self._identifier.match(texts, self._languages, self._min_confidence) if texts else []
 
     def route(self, texts: Sequence[str], lang: str | Sequence[str | None] | None = None) -> list[TaggedText]:
         """Tag each text with the code of its modules, or :data:`BASE`; one tagged so already stays as it is.
@@ -158,11 +159,7 @@ class LanguageRouter:
         resolved = {code: self._resolve(code) for code in dict.fromkeys(given) if code is not None}
         modules = {row: resolved[code] for row, code in enumerate(given) if code is not None}
         unknown = [row for row, code in enumerate(given) if code is None]
-        identified = (
-            self._identifier.match([texts[row] for row in unknown], self._languages, self._min_confidence)
-            if unknown
-            else ()
-        )
+        identified = self._match([texts[row] for row in unknown])
         for row, found in zip(unknown, identified, strict=True):
             if found.modules is None and self.fallback == ERROR:
                 raise LanguageError(

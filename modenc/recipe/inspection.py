@@ -53,6 +53,8 @@ def find_missing(
     """
     for model in {plan.base.model for plan in chosen.values() if plan}:
         yield from _missing_base(model)
+    folders = (f"'{hub}'" if os.path.isdir(hub) else f"'{hub}' (no such folder)" for hub in hubs)
+    where = f"the hub {' or '.join(folders)}"
     for lang, plan in chosen.items():
         if plan is None:
             yield Issue(("languages",), unknown_language(lang, plans))
@@ -62,8 +64,6 @@ def find_missing(
         if plan.pivot not in plans:
             # Users of a hub may rely on its pivot, even if no language is aligned to it.
             needed[plan.pivot] = ("pivot",)
-        folders = (f"'{hub}'" if os.path.isdir(hub) else f"'{hub}' (no such folder)" for hub in hubs)
-        where = f"the hub {' or '.join(folders)}"
         for other, place in needed.items():
             if other in chosen or any(os.path.isfile(hub / other / "card.json") for hub in hubs):
                 continue

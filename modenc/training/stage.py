@@ -205,7 +205,7 @@ def stage_fingerprint(data: TrainingData, name: str, before: str, hub: Hub) -> s
     content: dict[str, Any] = {"format": _FORMAT, "stage": name, "before": before}
     if plan.skips(name):
         return _hash(content)
-    rows = [rows.fingerprint for rows in data.used_by(name)]
+    rows = [found.fingerprint for found in data.used_by(name)]
     needed = modules_needed(plan, name) if rows or name != "alignment" else []
     published = hub.languages() if needed else ()
     content |= {
