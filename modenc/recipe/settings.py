@@ -63,10 +63,9 @@ class OptimizerSettings:
     steps: NonNegativeInt
     """Optimizer steps; 0: as many as ``epochs`` takes."""
     epochs: NonNegativeFloat
-    """Passes over the data where ``steps`` is 0. Sets of one group (triplets, and pairs without a hard
-    negative) are read in proportion to their rows. Groups (paraphrases and translations of ``joint``, the two
-    of ``mnrl+simcse``, languages of a monolithic model) take turns batch by batch until the largest was read;
-    smaller ones are repeated."""
+    """Passes over the data where ``steps`` is 0. Several sets (paraphrases and translations of ``joint``, the
+    two of ``mnrl+simcse``, languages of a monolithic model) take turns batch by batch until the largest was
+    read; smaller ones are repeated."""
     batch_size: PositiveInt
     """Sentences, pairs or blocks per forward pass."""
     gradient_accumulation: PositiveInt

@@ -120,7 +120,7 @@ def learn_from_pivot(
         stage,
         settings.optimizer,
         model,
-        {kind: {kind: found} for kind, found in sets.items()},
+        sets,
         losses,
         dev_with_pivot(stage, pivot, published_weights),
         optimizer=optimizer,

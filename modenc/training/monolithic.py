@@ -32,7 +32,7 @@ from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevEvaluator
 from modenc.training.phases import run_phases
-from modenc.training.sentence_encoding import row_sets
+from modenc.training.sentence_encoding import paraphrase_set
 from modenc.training.stage import (
     Stage,
     discard,
@@ -183,9 +183,9 @@ def _sets_read(data: TrainingData) -> list[TrainingSet[Any]]:
     return [getattr(data, name) for name in reads if getattr(plan.data, name)]
 
 
-def _sets(phase: str, data: dict[str, TrainingData]) -> dict[str, dict[str, Dataset]]:
-    """Make a group of each language: groups take turns, so that each language gives as many batches."""
-    sets: dict[str, dict[str, Dataset]] = {}
+def _sets(phase: str, data: dict[str, TrainingData]) -> dict[str, Dataset]:
+    """Make a data set of each language; they take turns, so that each language gives as many batches."""
+    sets: dict[str, Dataset] = {}
     for lang, own in data.items():
         plan, rows = own.plan, []
         if phase == "cross":
@@ -193,8 +193,7 @@ def _sets(phase: str, data: dict[str, TrainingData]) -> dict[str, dict[str, Data
         elif phase == "monolingual" or lang == plan.pivot:
             rows = own.paraphrases.train
         if rows:
-            found = row_sets(rows, plan.monolithic.optimizer.batch_size, plan.run.seed)
-            sets[lang] = {f"{lang} {name}": chosen for name, chosen in found.items()}
+            sets[lang] = paraphrase_set(rows, plan.run.seed)
     return sets
 
 

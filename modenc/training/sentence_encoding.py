@@ -8,6 +8,7 @@ with passages, on which the bare base's ranking is kept; more than some 100 step
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,10 +21,10 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import CoSENTLoss, MultipleNegativesRankingLoss
 
 from modenc.data.kinds import ParaphraseRow
-from modenc.recipe.settings import FRESH, SentenceEncodingSettings
+from modenc.recipe.settings import FRESH
 from modenc.training.adapters_io import ALL_LINEAR_LAYERS, add_lora, load_lora, save_lora, scaled_adapter
 from modenc.training.body_module import encoder_of, sentence_model
-from modenc.training.data_access import TrainingData, draw_passages, sample
+from modenc.training.data_access import draw_passages, sample
 from modenc.training.dev import DevEvaluator
 from modenc.training.objectives.distillation import RankingDistillationLoss
 from modenc.training.stage import Stage, published_adapter
@@ -52,9 +53,8 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
     )
     metrics: dict[str, Any] = {}
     if settings.objective != "none":
-        sets = set_groups(stage.data, settings, stage.plan.run.seed)
         loss = MultipleNegativesRankingLoss(model, scale=settings.scale)
-        metrics = train_sentence_model(stage, settings.optimizer, model, sets, loss, dev)
+        metrics = train_sentence_model(stage, settings.optimizer, model, _sets(stage), loss, dev)
     if settings.scored_steps:
         optimizer = replace(settings.optimizer, steps=settings.scored_steps)
         loss = CoSENTLoss(model, scale=settings.scale)
@@ -89,7 +89,7 @@ def _keep_ranking(stage: Stage, model: SentenceTransformer, dev: DevEvaluator) -
         stage.with_phase_folder("ranking"),
         optimizer,
         model,
-        {"scored": {"scored": _scored_pairs(stage)}, "passages": {"passages": passages}},
+        {"scored": _scored_pairs(stage), "passages": passages},
         losses,
         dev,
     )
@@ -99,44 +99,36 @@ def _scored_pairs(stage: Stage) -> Dataset:
     return _columns(stage.data.scored_pairs.train, "sentence1", "sentence2", "score")
 
 
-def set_groups(
-    data: TrainingData, settings: SentenceEncodingSettings, seed: int
-) -> dict[str, dict[str, Dataset]]:
-    """Make the data sets: paraphrases as triplets and pairs without a hard negative; sentences for SimCSE.
+def _sets(stage: Stage) -> dict[str, Dataset]:
+    """Make the data sets of the objective: paraphrases, and sentences for SimCSE.
 
     SimCSE (Gao et al., 2021) shows a sentence twice; dropout makes the two vectors differ.
-
-    Returns group → set → data, at most as many sentences as the steps can read.
     """
-    groups: dict[str, dict[str, Dataset]] = {}
+    settings, seed = stage.plan.sentence_encoding, stage.plan.run.seed
+    sets: dict[str, Dataset] = {}
     objectives = settings.objective.split("+")
     if "mnrl" in objectives:
-        groups["paraphrases"] = row_sets(data.paraphrases.train, settings.optimizer.batch_size, seed)
+        sets["paraphrases"] = paraphrase_set(stage.data.paraphrases.train, seed)
     if "simcse" in objectives:
-        lines = list(dict.fromkeys(data.text.train))
+        lines = list(dict.fromkeys(stage.data.text.train))
         lines = sample(lines, settings.optimizer.steps * settings.optimizer.rows_a_step(), seed)
-        groups["simcse"] = {"simcse": Dataset.from_dict({"anchor": lines, "positive": lines})}
-    return groups
-
-
-def row_sets(rows: Sequence[ParaphraseRow], batch: int, seed: int) -> dict[str, Dataset]:
-    """Make shuffled sets of triplets, and of pairs without a hard negative.
-
-    If there are fewer triplets than a batch, they join the pairs. If there are fewer pairs than a batch,
-    triplets without their negatives fill it.
-    """
-    sets: dict[str, Dataset] = {}
-    rows = sample(rows, 0, seed)
-    triplets = [row for row in rows if row.negative is not None]
-    pairs = [row for row in rows if row.negative is None]
-    if len(triplets) >= batch:
-        sets["triplets"] = _columns(triplets, "anchor", "positive", "negative")
-        pairs += triplets[: max(batch - len(pairs), 0)] if pairs else []
-    else:
-        pairs += triplets
-    if pairs or not sets:
-        sets["pairs"] = _columns(pairs, "anchor", "positive")
+        sets["simcse"] = Dataset.from_dict({"anchor": lines, "positive": lines})
     return sets
+
+
+def paraphrase_set(rows: Sequence[ParaphraseRow], seed: int) -> Dataset:
+    """Make a data set of pairs, or of triplets if a row has a hard negative: the others get any of these.
+
+    MNRL compares each anchor with the negatives of all rows of a batch, whosever they are.
+    """
+    negatives = [row.negative for row in rows if row.negative is not None]
+    if not negatives:
+        return _columns(rows, "anchor", "positive")
+    draw = random.Random(seed)
+    filled = [
+        row if row.negative is not None else row._replace(negative=draw.choice(negatives)) for row in rows
+    ]
+    return _columns(filled, "anchor", "positive", "negative")
 
 
 def _columns(rows: Sequence[object], *names: str) -> Dataset:

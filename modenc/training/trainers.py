@@ -1,11 +1,4 @@
-"""The libraries' trainers, with checkpoints of the trainable weights alone, and the best weights kept.
-
-Several data sets in one training: groups take turns; sets of a group are read in proportion to their rows. A
-pass over the data ends when every row of the largest group was read once; smaller groups start again in
-another order. Rows that do not fill a set's last batch are skipped; they differ from pass to pass.
-sentence-transformers' samplers do only a part of this: ``ROUND_ROBIN`` stops at the smallest set,
-``PROPORTIONAL`` takes no turns, and both leave out a set of fewer rows than a batch.
-"""
+"""The libraries' trainers, with checkpoints of the trainable weights alone, and the best weights kept."""
 
 from __future__ import annotations
 
@@ -13,14 +6,13 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+import random
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from itertools import cycle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from datasets import Dataset, DatasetDict
 from sentence_transformers import (
@@ -28,7 +20,7 @@ from sentence_transformers import (
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
 )
-from sentence_transformers.base.sampler import DefaultBatchSampler, MultiDatasetDefaultBatchSampler
+from sentence_transformers.base.sampler import DefaultBatchSampler, MultiDatasetBatchSamplers
 from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
@@ -40,9 +32,6 @@ from modenc.training.dev import DevEvaluator, KeepBest, dev_scores, load_weights
 from modenc.training.stage import Stage
 
 logger = logging.getLogger(__name__)
-
-SetGroups = Mapping[str, Mapping[str, Dataset]]
-"""Group → name → data set; no two sets have the same name."""
 
 _WEIGHTS = "trainable.safetensors"
 # The trainer writes the last of them last.
@@ -78,20 +67,11 @@ class BodyTrainer(_TrainableCheckpoints, Trainer):  # type: ignore[misc]
 
 
 class SentenceTrainer(_TrainableCheckpoints, SentenceTransformerTrainer):  # type: ignore[misc]
-    """``SentenceTransformerTrainer`` that reads several data sets in the order of a :class:`DataSchedule`."""
+    """``SentenceTransformerTrainer`` that reads the rows of each data set in their order."""
 
-    schedule: DataSchedule | None = None
-
-    def get_multi_dataset_batch_sampler(self, dataset: Any, **settings: Any) -> Any:
-        """Return the sampler of ``schedule``."""
-        assert self.schedule is not None
-        return ScheduleSampler(dataset, self.schedule, **settings)
-
-    def get_batch_sampler(self, dataset: Any, batch_size: int, drop_last: bool, **settings: Any) -> Any:
-        """Return batches of neighboring rows for passages, which are harder to tell apart than others."""
-        if "passage" in dataset.column_names:
-            return DefaultBatchSampler(range(len(dataset)), batch_size, drop_last)
-        return super().get_batch_sampler(dataset, batch_size, drop_last, **settings)
+    def get_batch_sampler(self, dataset: Any, batch_size: int, drop_last: bool, **_: Any) -> Any:
+        """Return batches of rows as they follow each other."""
+        return DefaultBatchSampler(range(len(dataset)), batch_size, drop_last)
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """Do nothing: the hub writes its own cards."""
@@ -168,6 +148,8 @@ def training_arguments(
     )
     # One device: otherwise the trainers split each batch over all GPUs, and losses see fewer of its rows.
     made._n_gpu = 1
+    if sentences:
+        made.multi_dataset_batch_sampler = MultiDatasetBatchSamplers.ROUND_ROBIN
     return made
 
 
@@ -261,13 +243,10 @@ def train_body(
 
     ``optimizer`` is by default AdamW with one learning rate. RecipeError where there are no rows.
     """
-    schedule = schedule_data(rows, settings)
-    schedule.log()
+    settings = plan_steps({"rows": rows}, settings)
     trainer = BodyTrainer(
         model,
-        training_arguments(
-            schedule.optimizer, stage.plan.run, stage.checkpoints, sentences=False, evaluate=False
-        ),
+        training_arguments(settings, stage.plan.run, stage.checkpoints, sentences=False, evaluate=False),
         collator,
         rows,
         optimizers=(optimizer, None),
@@ -279,7 +258,7 @@ def train_sentence_model(
     stage: Stage,
     settings: OptimizerSettings,
     model: SentenceTransformer,
-    train: Dataset | SetGroups,
+    train: Dataset | Mapping[str, Dataset],
     loss: nn.Module | dict[str, nn.Module],
     dev: DevEvaluator,
     *,
@@ -287,11 +266,14 @@ def train_sentence_model(
 ) -> dict[str, Any]:
     """Train a stage's sentence model and leave it with the weights of the best dev score.
 
+    Several data sets take turns batch by batch. An epoch ends when the largest was read; smaller ones start
+    again in another order.
+
     Args:
         stage: the stage.
         settings: steps, batches, rates.
         model: the model that trains.
-        train: the data; groups take turns, and sets of one group are read in proportion to their rows.
+        train: the data, one set or several by name.
         loss: the loss of all data sets, or one for each.
         dev: the data that choose the best weights.
         optimizer: an optimizer; by default AdamW with one learning rate.
@@ -303,22 +285,20 @@ def train_sentence_model(
     Raises:
         RecipeError: a data set has no rows.
     """
-    schedule = schedule_data(train, settings)
-    schedule.log()
+    data, settings = order_rows(
+        {"rows": train} if isinstance(train, Dataset) else train, settings, stage.plan.run.seed
+    )
     evaluator = None if dev.empty() else dev
     metrics: dict[str, Any] = {}
     if evaluator:
         metrics["dev_before"] = evaluator(model)
         logger.info("  dev before: %s", readable(metrics["dev_before"]))
-    if not isinstance(train, Dataset):
-        train = DatasetDict({name: rows for sets in train.values() for name, rows in sets.items()})
     arguments = training_arguments(
-        schedule.optimizer, stage.plan.run, stage.checkpoints, sentences=True, evaluate=bool(evaluator)
+        settings, stage.plan.run, stage.checkpoints, sentences=True, evaluate=bool(evaluator)
     )
     trainer = SentenceTrainer(
-        model, arguments, train, loss=loss, evaluator=evaluator, optimizers=(optimizer, None)
+        model, arguments, data, loss=loss, evaluator=evaluator, optimizers=(optimizer, None)
     )
-    trainer.schedule = schedule
     if hasattr(loss, "auxiliary"):
         trainer.add_callback(AuxiliaryGradients(loss))
     best = KeepBest(stage.folder, model, trainer.auxiliary()) if evaluator else None
@@ -329,90 +309,50 @@ def train_sentence_model(
     return metrics
 
 
-@dataclass(frozen=True)
-class DataSchedule:
-    """The rows that a training reads, how often, and in which order."""
+def order_rows(
+    sets: Mapping[str, Dataset], optimizer: OptimizerSettings, seed: int
+) -> tuple[DatasetDict, OptimizerSettings]:
+    """Put the rows of each set into the order in which a training reads them, as many as it reads.
 
-    rows: dict[str, int]
-    """Set → number of its rows in this training."""
-    groups: tuple[tuple[int, ...], ...]
-    """Group → set → number of batches in a pass over the set."""
-    optimizer: OptimizerSettings
-    """Settings with a batch size of at most the number of rows."""
+    A set is read pass after pass, each in another order (passages in their own: neighbors are harder to tell
+    apart than others). Rows that would not fill a pass's last batch are skipped.
 
-    def batches(self) -> int:
-        """Count the batches in a pass over the data."""
-        return max(map(sum, self.groups)) * len(self.groups)
-
-    def sets(self) -> Iterator[int]:
-        """Yield the set of each batch in a pass; sets are numbered through all groups."""
-        endless, first = [], 0
-        for counts in self.groups:
-            # A group's sets are spread evenly over a pass of the group.
-            places = np.concatenate([(np.arange(count) + 0.5) / count for count in counts])
-            spread = np.repeat(np.arange(first, first + len(counts)), counts)
-            endless.append(cycle(spread[np.argsort(places, kind="stable")].tolist()))
-            first += len(counts)
-        for place in range(self.batches()):
-            yield next(endless[place % len(endless)])
-
-    def steps(self) -> int:
-        """Count the optimizer steps as the trainers do."""
-        steps_a_pass = math.ceil(self.batches() / self.optimizer.gradient_accumulation)
-        return self.optimizer.steps or max(math.ceil(self.optimizer.epochs * steps_a_pass), 1)
-
-    def log(self) -> None:
-        """Log the steps and the rows of each set."""
-        rows = ", ".join(f"{name} {count}" for name, count in self.rows.items())
-        logger.info("  %d steps; rows: %s", self.steps(), rows)
-
-
-class ScheduleSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]
-    """Sampler of a schedule's batches; ``ROUND_ROBIN`` if each group has one set, all equal."""
-
-    def __init__(self, dataset: Any, schedule: DataSchedule, **settings: Any) -> None:
-        super().__init__(dataset, **settings)
-        self.schedule = schedule
-        for sampler, rows in zip(self.batch_samplers, dataset.datasets, strict=True):
-            if len(rows) < sampler.batch_size:
-                sampler.drop_last = False  # it is the set's only batch
-
-    def __iter__(self) -> Iterator[list[int]]:
-        """Yield the batches of a pass, as row numbers in the concatenation of all sets."""
-        if self.generator is not None and self.seed is not None:
-            self.generator.manual_seed(self.seed + self.epoch)
-        batches = [self._endless(number) for number in range(len(self.batch_samplers))]
-        for number in self.schedule.sets():
-            yield next(batches[number])
-
-    def _endless(self, number: int) -> Iterator[list[int]]:
-        """Yield the batches of a set, pass after pass."""
-        start = sum(len(rows) for rows in self.dataset.datasets[:number])
-        while True:
-            for rows in self.batch_samplers[number]:
-                yield [start + row for row in rows]
-
-    def __len__(self) -> int:
-        """Count the batches in a pass."""
-        return self.schedule.batches()
-
-
-def schedule_data(train: Dataset | SetGroups, optimizer: OptimizerSettings) -> DataSchedule:
-    """Plan how ``train`` is read; a single set has the name ``rows``.
+    Returns:
+        The sets, with equally many batches; and the settings with the number of steps, and with a batch of at
+        most the smallest set's rows.
 
     Raises:
         RecipeError: a set has no rows.
     """
-    sets = {"rows": {"rows": train}} if isinstance(train, Dataset) else train
-    rows = {name: len(data) for group in sets.values() for name, data in group.items()}
-    for name, count in rows.items():
+    optimizer = plan_steps(sets, optimizer)
+    batch = optimizer.batch_size
+    needed = math.ceil(optimizer.steps * optimizer.gradient_accumulation / len(sets)) * batch
+    draw, ordered = random.Random(seed), DatasetDict()
+    for name, rows in sets.items():
+        order: list[int] = []
+        while len(order) < needed:
+            numbers = list(range(len(rows)))
+            if "passage" not in rows.column_names:
+                draw.shuffle(numbers)
+            order += numbers[: len(rows) - len(rows) % batch]
+        ordered[name] = rows.select(order[:needed])
+    return ordered, optimizer
+
+
+def plan_steps(sets: Mapping[str, Dataset], optimizer: OptimizerSettings) -> OptimizerSettings:
+    """Return settings with the number of steps, and a batch of at most the smallest set's rows; log them.
+
+    Raises:
+        RecipeError: a set has no rows.
+    """
+    sizes = {name: len(rows) for name, rows in sets.items()}
+    for name, count in sizes.items():
         if not count:
             raise RecipeError(
                 f"{name}: expected 1 row of training data or more, found 0; add data or use another objective"
             )
-    if isinstance(train, Dataset):
-        # The library's sampler leaves out a set of fewer rows than a batch.
-        optimizer = replace(optimizer, batch_size=min(optimizer.batch_size, len(train)))
-    batch = optimizer.batch_size
-    groups = tuple(tuple(max(rows[name] // batch, 1) for name in group) for group in sets.values())
-    return DataSchedule(rows, groups, optimizer)
+    batch = min(optimizer.batch_size, *sizes.values())
+    a_pass = math.ceil(max(sizes.values()) // batch * len(sizes) / optimizer.gradient_accumulation)
+    steps = optimizer.steps or max(math.ceil(optimizer.epochs * a_pass), 1)
+    logger.info("  %d steps; rows: %s", steps, ", ".join(f"{name} {count}" for name, count in sizes.items()))
+    return replace(optimizer, steps=steps, batch_size=batch)

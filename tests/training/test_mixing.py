@@ -2,24 +2,26 @@
 
 from collections import Counter
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain
 from types import SimpleNamespace
 
 import pytest
-import torch
 from datasets import Dataset
-from sentence_transformers.base.sampler import DefaultBatchSampler
-from torch.utils.data import ConcatDataset, RandomSampler
+from torch import nn
 
+from modenc.base_model import resolve_base
 from modenc.data.kinds import ParallelRow, ParaphraseRow
 from modenc.errors import RecipeError
 from modenc.recipe.loader import load_recipe
 from modenc.training.alignment import alignment_rows
 from modenc.training.all_pairs import ItemTexts, batches_of_pairs
+from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData, draw_rows
+from modenc.training.dev import DevEvaluator
 from modenc.training.phases import ObjectiveInputs
-from modenc.training.sentence_encoding import row_sets
-from modenc.training.trainers import ScheduleSampler, schedule_data
+from modenc.training.sentence_encoding import paraphrase_set
+from modenc.training.stage import Stage
+from modenc.training.trainers import order_rows, train_sentence_model
 
 
 @pytest.fixture
@@ -30,83 +32,88 @@ def optimizer(tiny_recipe):
 
 
 def mix(**sizes):
-    """Groups of sets of so many rows: ``one=(100, 40)``."""
-    return {
-        group: {f"{group}{i}": Dataset.from_dict({"text": [""] * size}) for i, size in enumerate(counts)}
-        for group, counts in sizes.items()
-    }
+    """Sets of so many numbered rows: ``one=100``."""
+    return {name: Dataset.from_dict({"text": list(range(size))}) for name, size in sizes.items()}
 
 
-def sampler(train, optimizer):
-    """As the trainer makes it."""
-    generator = torch.Generator()
-    sets = [data for group in train.values() for data in group.values()]
-    parts = [
-        DefaultBatchSampler(
-            RandomSampler(data, generator=generator), batch_size=optimizer.batch_size, drop_last=True
-        )
-        for data in sets
-    ]
-    settings = {"batch_samplers": parts, "generator": generator, "seed": 13}
-    return ScheduleSampler(ConcatDataset(sets), schedule=schedule_data(train, optimizer), **settings)
+def batches_of(rows, size=8, column="text"):
+    """The rows of a set, batch by batch."""
+    numbers = rows[column]
+    return [list(numbers[start : start + size]) for start in range(0, len(numbers), size)]
 
 
-def test_sets_of_one_group_are_read_whole(optimizer):
-    train = mix(one=(800, 40, 16))
-    batches = list(sampler(train, optimizer))
-    assert sorted(row for batch in batches for row in batch) == list(range(856))
-    # Evenly spread, and each batch of one set.
-    owners = [{(row >= 800) + (row >= 840) for row in batch} for batch in batches]
-    assert all(len(owner) == 1 for owner in owners)
-    assert {1} in owners[:25]
-    assert {1} in owners[-25:]
-    assert schedule_data(train, optimizer).steps() == len(batches) == 107
-
-
-def test_groups_come_in_turn_until_the_largest_is_read(optimizer):
-    train = mix(small=(24,), large=(80, 80))
-    batches = list(sampler(train, optimizer))
-    assert len(batches) == schedule_data(train, optimizer).steps() == 40
-    assert [batch[0] < 24 for batch in batches] == [True, False] * 20
-    seen = Counter(row for batch in batches for row in batch)
-    assert all(seen[row] == 1 for row in range(24, 184))
-    assert {seen[row] for row in range(24)} == {6, 7}
-    again = [batch for batch in batches if batch[0] < 24]
+def test_sets_have_as_many_batches_as_the_largest(optimizer):
+    rows, settings = order_rows(mix(small=24, large=165), optimizer, 13)
+    assert settings.steps == 40
+    assert [len(found) for found in rows.values()] == [160, 160]
+    seen = Counter(rows["large"]["text"])
+    assert set(seen.values()) == {1}
+    again = batches_of(rows["small"])
     assert sorted(chain(*again[:3])) == sorted(chain(*again[3:6])) == list(range(24))
     assert again[:3] != again[3:6]
 
 
-def test_a_set_smaller_than_a_batch_is_read(optimizer):
-    train = mix(few=(5,), many=(32,))
-    batches = list(sampler(train, optimizer))
-    assert [sorted(batch) for batch in batches[::2]] == [list(range(5))] * 4
-    alone = schedule_data(Dataset.from_dict({"text": [""] * 5}), optimizer)
-    assert (alone.optimizer.batch_size, alone.steps()) == (5, 1)
-    with pytest.raises(RecipeError, match="none0: expected 1 row of training data or more, found 0; add"):
-        schedule_data(mix(none=(0,)), optimizer)
+def test_a_training_reads_as_many_rows_as_its_steps_need(optimizer):
+    settings = replace(optimizer, steps=5, gradient_accumulation=3)
+    rows, _ = order_rows(mix(one=1000, two=1000), settings, 13)
+    # 15 batches in turn: 8 and 7.
+    assert [len(found) for found in rows.values()] == [64, 64]
 
 
-def test_pairs_fewer_than_a_batch_are_filled_up_with_triplets():
-    triplets = [ParaphraseRow(f"a{i}", f"p{i}", f"n{i}") for i in range(100)]
+def test_passages_stay_in_their_order(optimizer):
+    passages = Dataset.from_dict({"passage": ["a", "b", "c"], "query": ["x", "y", "z"]})
+    rows, _ = order_rows({"passages": passages, **mix(other=7)}, replace(optimizer, batch_size=2), 13)
+    assert rows["passages"]["passage"] == ["a", "b"] * 3
+
+
+def test_a_batch_is_no_larger_than_the_smallest_set(optimizer):
+    rows, settings = order_rows(mix(few=5, many=32), optimizer, 13)
+    assert (settings.batch_size, settings.steps) == (5, 12)
+    assert [sorted(batch) for batch in batches_of(rows["few"], 5)] == [list(range(5))] * 6
+    with pytest.raises(RecipeError, match="none: expected 1 row of training data or more, found 0; add"):
+        order_rows(mix(none=0), optimizer, 13)
+
+
+def test_a_trainer_reads_the_sets_in_turn(tiny_recipe, tmp_path):
+    recipe = load_recipe(tiny_recipe("read"))
+    plan, base = recipe.plans["en"], resolve_base(recipe.plans["en"].base.model)
+    stage = Stage("alignment", plan, base, TrainingData(plan), tmp_path, None)
+    model = sentence_model(base.load_body(), base.load_tokenizer(), plan, 32)
+    read = []
+
+    class Recorder(nn.Module):
+        def forward(self, features, labels):
+            read.append(labels.tolist())
+            return model(features[0])["sentence_embedding"].sum()
+
+    numbers = {name: list(range(first, first + 16)) for name, first in (("one", 0), ("two", 100))}
+    sets = {
+        name: Dataset.from_dict({"text": ["word"] * 16, "label": labels}) for name, labels in numbers.items()
+    }
+    settings = replace(plan.alignment.optimizer, steps=5, batch_size=4)
+    train_sentence_model(stage, settings, model, sets, {"one": Recorder(), "two": Recorder()}, DevEvaluator())
+    ordered, _ = order_rows(sets, settings, plan.run.seed)
+    one, two = (batches_of(found, 4, "label") for found in ordered.values())
+    assert read == [one[0], two[0], one[1], two[1], one[2]]
+
+
+def test_pairs_beside_triplets_get_a_negative_of_them():
+    triplets = [ParaphraseRow(f"a{i}", f"p{i}", f"n{i}") for i in range(10)]
     pairs = [ParaphraseRow(f"x{i}", f"y{i}", None) for i in range(3)]
-    sets = row_sets([*triplets, *pairs], 8, seed=1)
-    assert len(sets["triplets"]) == 100
-    assert len(sets["pairs"]) == 8
-    assert {"x0", "x1", "x2"} <= set(sets["pairs"]["anchor"])
-    assert "negative" not in sets["pairs"].column_names
-    few = row_sets([*triplets[:5], *pairs], 8, seed=1)
-    assert {name: len(rows) for name, rows in few.items()} == {"pairs": 8}
+    found = paraphrase_set([*triplets, *pairs], seed=1)
+    assert found["negative"][:10] == [f"n{i}" for i in range(10)]
+    assert set(found["negative"][10:]) <= set(found["negative"][:10])
+    assert paraphrase_set(pairs, seed=1).column_names == ["anchor", "positive"]
 
 
 def test_an_alignment_that_ends_within_a_turn_reads_no_row_again(tiny_recipe, optimizer):
     plan = load_recipe(tiny_recipe("turns")).plans["kk"]
     data, settings = TrainingData(plan), replace(plan.alignment, optimizer=replace(optimizer, steps=3))
     rows = alignment_rows(data, settings, seed=1)
-    train = {
-        kind: {kind: Dataset.from_dict({"text": [row.text for row in part]})} for kind, part in rows.items()
-    }
-    batches = list(islice(sampler(train, settings.optimizer), 3))
-    assert len({row for batch in batches for row in batch}) == 24
+    sets = {kind: Dataset.from_dict({"text": [row.text for row in part]}) for kind, part in rows.items()}
+    ordered, _ = order_rows(sets, settings.optimizer, 13)
+    for kind, found in ordered.items():
+        assert sorted(found["text"]) == sorted(sets[kind]["text"])
 
 
 @pytest.mark.parametrize(("exponent", "rows"), [(0.0, 2 * 400), (0.5, 20 * (20 + 10)), (1.0, 500)])
