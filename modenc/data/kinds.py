@@ -14,8 +14,15 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from modenc.data.formats import Row
-from modenc.data.joining import grouped_rows, joined_rows
-from modenc.data.sources import ResolvedSource, Source, check_scores, read_rows
+from modenc.data.sources import (
+    Source,
+    both_sources,
+    check_scores,
+    grouped_rows,
+    joined_rows,
+    read_rows,
+    resolve_source,
+)
 
 T = TypeVar("T")
 
@@ -143,8 +150,8 @@ class DataKind(Generic[T]):
             return tuple(role for role in self.file_roles(source) if role not in self.in_pivot)
         return self.in_language
 
-    def read(self, source: ResolvedSource, root: Path) -> Iterator[Row]:
-        """Read the rows of a resolved source up to its limit; relative paths start from ``root``.
+    def read(self, source: Source, lang: str, pivot: str, root: Path) -> Iterator[Row]:
+        """Read the rows of a language's source up to its limit; relative paths start from ``root``.
 
         Raises:
             DataError: a file cannot be read, two files or the rows of one make no pairs, or a score is no
@@ -152,15 +159,16 @@ class DataKind(Generic[T]):
         """
         roles = self.file_roles(source)
         # The limit counts joined rows.
-        whole = replace(source, limit=0)
+        whole = resolve_source(replace(source, limit=0), lang, pivot)
         rows: Iterator[Row]
         if self.joins(source):
-            rows = (row for pair in joined_rows(whole, root, roles) for row in self.join(*pair))
+            sides = both_sources(replace(source, limit=0), lang, pivot)
+            rows = (row for pair in joined_rows(*sides, root, roles) for row in self.join(*pair))
         elif self.groups(source):
             rows = (row for pair in grouped_rows(whole, root, roles) for row in self.pair(*pair))
         else:
             rows = read_rows(whole, root, roles)
-        return islice(check_scores(source, rows) if self.score else rows, source.limit or None)
+        return islice(check_scores(whole, rows) if self.score else rows, source.limit or None)
 
 
 def _translations(own: Row, pivot: Row) -> tuple[Row, ...]:

@@ -1,12 +1,15 @@
-"""Rows of a recipe's sources: files and public data sets, keyed by role."""
+"""Rows of a recipe's sources: files and public data sets, keyed by role; of two files joined, or of groups.
+
+Relative paths start from ``root``.
+"""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
-from itertools import islice
+from dataclasses import dataclass, field, fields, replace
+from itertools import islice, zip_longest
 from operator import ge, le
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from modenc.ranges import NonNegativeInt, PositiveInt
 _PREFIX = "hf://datasets/"
 # The only reader of ``datasets`` that runs code of a file: it unpickles files in the working folder.
 _PICKLES = "pandas"
+ROW_CONDITIONS = ("where", "where_not", "at_least", "at_most")
 # Roles that are read where a source has them, whether they are asked for or not.
 _OPTIONAL_ROLES = ("negative", "pivot_negative", "query")
 
@@ -72,20 +76,8 @@ class Source:
     """Machine translation system of the texts (``Apertium eng-kaz``), copied into the cards, too."""
 
 
-@dataclass(frozen=True)
-class ResolvedSource(Source):
-    """A source with ``{lang}`` and ``{pivot}`` filled in."""
-
-    pivot_columns: dict[str, str] = field(default_factory=dict)
-    """``columns`` of the pivot's file, where ``{lang}`` stands for the pivot's code, too."""
-    pivot_key: str = ""
-    """``key`` of the pivot's file."""
-
-
 def read_rows(source: Source, root: Path, roles: Sequence[str] = ()) -> Iterator[Row]:
     """Read the rows of a resolved source that pass its filters (``where``, …), up to its ``limit``.
-
-    A relative path starts from ``root``.
 
     Yields:
         Role → value for ``roles`` and the columns named in ``source.columns``, empty where a JSON object has
@@ -97,11 +89,9 @@ def read_rows(source: Source, root: Path, roles: Sequence[str] = ()) -> Iterator
     return islice(select_rows(read_raw_rows(source, root, roles), source, roles), source.limit or None)
 
 
-def resolve_source(source: Source, lang: str, pivot: str) -> ResolvedSource:
+def resolve_source(source: Source, lang: str, pivot: str) -> Source:
     """Fill in ``{lang}`` and ``{pivot}`` in all strings of a source."""
-    changes = {one.name: _fill(getattr(source, one.name), lang, pivot) for one in fields(Source)}
-    columns, key = _fill(source.columns, pivot, pivot), _fill(source.key, pivot, pivot)
-    return ResolvedSource(**changes, pivot_columns=columns, pivot_key=key)
+    return Source(**{one.name: _fill(getattr(source, one.name), lang, pivot) for one in fields(Source)})
 
 
 def describe_source(source: Source) -> str:
@@ -244,3 +234,109 @@ def read_score(source: Source, number: int, value: str) -> float:
             "fix or drop the row"
         )
     return score
+
+
+def joined_by_line(source: Source) -> bool:
+    """Check whether the files of a joined source are both text, joined line by line, on no key."""
+    names = [str(name).lower() for name in (source.path, source.pivot_path)]
+    return all(name.removesuffix(".gz").removesuffix(".zst").endswith(".txt") for name in names)
+
+
+def grouped_rows(source: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
+    """Read pairs of rows with the same value in the column ``source.group``, with ``roles``, in their order.
+
+    The last of an odd number is left out, and so are rows without a value in the column or in a role.
+
+    Raises:
+        DataError: the source cannot be read, or no group has two rows.
+    """
+    unpaired: dict[str, Row] = {}
+    rows = pairs = 0
+    for row in read_rows(source, root, (*roles, source.group)):
+        rows += 1
+        if all(row.get(name) for name in (source.group, *roles)):
+            first = unpaired.pop(row[source.group], None)
+            if first is None:
+                unpaired[row[source.group]] = row
+            else:
+                pairs += 1
+                yield first, row
+    if not pairs:
+        raise DataError(
+            f"{describe_source(source)}: expected rows with the same {source.group!r}, found none among "
+            f"{rows:,}; name the column that rows of one meaning share with group = ..."
+        )
+
+
+def both_sources(source: Source, lang: str, pivot: str) -> tuple[Source, Source]:
+    """Return the two files of a joined source, resolved: the language's, and the pivot's.
+
+    Filters choose rows of the language's. The pivot's text is in the column of the role ``pivot``, if that is
+    named.
+    """
+    own, other = resolve_source(source, lang, pivot), resolve_source(source, pivot, pivot)
+    columns = {role: name for role, name in own.columns.items() if role != "pivot"}
+    if "pivot" in other.columns:
+        other.columns["text"] = other.columns.pop("pivot")
+    filters: dict[str, Any] = {key: {} for key in ROW_CONDITIONS}
+    other = replace(other, path=own.pivot_path, pivot_path=None, **filters)
+    return replace(own, columns=columns), other
+
+
+def joined_rows(own: Source, other: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
+    """Read pairs of rows, both with ``roles``, of the language's file and the pivot's (:func:`both_sources`).
+
+    Two text files are joined line by line, two tables on ``key``, in the order of the language's.
+
+    Raises:
+        DataError: a source cannot be read, two text files have different numbers of lines, or two tables have
+            no key in common.
+    """
+    return (_zip_lines if joined_by_line(own) else _join)(own, other, root, roles)
+
+
+def _zip_lines(own: Source, other: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
+    """Pair the rows of two text files line by line; filters choose lines of the language's."""
+    sides = [read_raw_rows(side, root, roles) for side in (own, other)]
+    for number, (row, pivot_row) in enumerate(zip_longest(*sides), start=1):
+        if row is None or pivot_row is None:
+            rest = number + sum(1 for _ in sides[1 if row is None else 0])
+            counts = (number - 1, rest) if row is None else (rest, number - 1)
+            raise DataError(
+                f"expected as many lines in {describe_source(own)} as in {describe_source(other)}, "
+                f"found {counts[0]:,} and {counts[1]:,}; align the files line by line"
+            )
+        # Filtered in pairs: lines left out of one file would shift it against the other.
+        yield from zip(select_rows([row], own, roles), select_rows([pivot_row], other, roles), strict=False)
+
+
+def _join(own: Source, other: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
+    pivots = dict(_by_key(other, root, roles))
+    first, shared = "no rows", False
+    for number, (value, row) in enumerate(_by_key(own, root, roles)):
+        first = first if number else value
+        if value in pivots:
+            shared = True
+            yield row, pivots[value]
+    if not shared:
+        heads = f"{first!r} … and {next(iter(pivots), 'no rows')!r} …"
+        raise DataError(
+            f"{describe_source(own)} and {describe_source(other)}: expected rows with the same "
+            f"{own.key!r}, found none in common ({heads}); name the column with key = ..."
+        )
+
+
+def _by_key(source: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[str, Row]]:
+    """Yield a source's rows with their keys; DataError if two rows have the same."""
+    seen: set[str] = set()
+    # A column that has a role is found under it.
+    column = next((role for role, name in source.columns.items() if name == source.key), source.key)
+    for row in read_rows(source, root, (*roles, source.key)):
+        key = row[column]
+        if key in seen:
+            raise DataError(
+                f"{describe_source(source)}: expected each {source.key!r} once, found {key!r} again; "
+                "name a column without repeats with key = ..."
+            )
+        seen.add(key)
+        yield key, row

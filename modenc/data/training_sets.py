@@ -103,7 +103,7 @@ def load(
     records: list[SourceRecord] = []
     for source in sources:
         resolved = resolve_source(source, lang, pivot)
-        usable = list(row_filter.select(kind.read(resolved, root), kind))
+        usable = list(row_filter.select(kind.read(source, lang, pivot, root), kind))
         name = _name(resolved, {record.source for record in records})
         found += usable * source.repeat
         records.append(SourceRecord(kind.name, name, source.license, len(usable), resolved.translator))
@@ -178,12 +178,12 @@ def load_dev(
     rows: list[T] = []
     scores: set[float] = set()
     for source in sources:
-        resolved = resolve_source(source, lang, pivot)
-        for number, row in enumerate(kind.read(resolved, root), start=1):
+        name = describe_source(resolve_source(source, lang, pivot))
+        for number, row in enumerate(kind.read(source, lang, pivot, root), start=1):
             texts = {role: normalize(row[role]) for role in kind.required}
             if missing := [role for role, text in texts.items() if not text]:
                 raise DataError(
-                    f"{describe_source(resolved)}, row {number}: expected a {' and a '.join(texts)}, found "
+                    f"{name}, row {number}: expected a {' and a '.join(texts)}, found "
                     f"no {missing[0]}; drop the row"
                 )
             if kind.score:

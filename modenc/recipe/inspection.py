@@ -15,13 +15,14 @@ from typing import Any
 
 from modenc.data.filters import LanguageCheck, is_same_language
 from modenc.data.formats import Row
-from modenc.data.joining import ROW_CONDITIONS, both_sources, joined_by_line
 from modenc.data.kinds import TEXT, DataKind
 from modenc.data.sources import (
-    ResolvedSource,
+    ROW_CONDITIONS,
     Source,
+    both_sources,
     check_scores,
     describe_source,
+    joined_by_line,
     read_raw_rows,
     resolve_source,
     select_rows,
@@ -121,7 +122,7 @@ def inspect_data(plans: Mapping[str, LanguagePlan]) -> Iterator[Issue]:
                 yield Issue(path, f"{describe_source(resolved)} {message}", level="warning", lang=lang)
             files = [os.path.expanduser(name) for name in (resolved.path, resolved.pivot_path) if name]
             if source.dataset is None and all(os.path.isfile(plan.data.root / file) for file in files):
-                yield from (issue.of(lang) for issue in _inspect_files(path, kind, resolved, plan))
+                yield from (issue.of(lang) for issue in _inspect_files(path, kind, source, plan))
 
 
 def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[Issue]:
@@ -151,14 +152,13 @@ def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[Issue]:
             yield Issue(path, message, level=level, lang=lang)
 
 
-def _inspect_files(
-    path: Place, kind: DataKind[Any], source: ResolvedSource, plan: LanguagePlan
-) -> Iterator[Issue]:
-    """Inspect the file of a resolved source, or its two files."""
+def _inspect_files(path: Place, kind: DataKind[Any], given: Source, plan: LanguagePlan) -> Iterator[Issue]:
+    """Inspect the file of a source, or its two files."""
+    source = resolve_source(given, plan.lang, plan.pivot)
     joined = kind.joins(source)
     by_line = joined and joined_by_line(source)
     roles = kind.file_roles(source)
-    own, other = both_sources(source) if joined else (source, source)
+    own, other = both_sources(given, plan.lang, plan.pivot) if joined else (source, source)
     column = (source.group,) if kind.groups(source) else (own.key,) if joined and not by_line else ()
     sample = yield from _read_sample(path, own, (*roles, *column), plan)
     if kind.score:
