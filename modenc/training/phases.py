@@ -101,7 +101,6 @@ class _Translations:
     """Translations of all languages, mixed, with their pivot sentences numbered."""
 
     texts: list[str]
-    pivots: list[str]
     languages: list[int]
     distinct: list[str]
     """The pivot's sentences, each once: first those of the pairs, then those that only the decoder reads."""
@@ -279,20 +278,19 @@ def _translations(
         more = inputs.plan.decoder.pivot_steps * inputs.settings.optimizer.rows_a_step()
         others = draw_rows(groups, more, exponent, inputs.plan.run.seed + 1)
         distinct |= dict.fromkeys(row.pivot for _, row in others)
-    pivots, row_of = [row.pivot for _, row in rows], {text: number for number, text in enumerate(distinct)}
+    row_of = {text: number for number, text in enumerate(distinct)}
     return _Translations(
         texts=[row.text for _, row in rows],
-        pivots=pivots,
         languages=[number for number, _ in rows],
         distinct=list(distinct),
-        rows=[row_of[text] for text in pivots],
+        rows=[row_of[row.pivot] for _, row in rows],
     )
 
 
 def _dataset(inputs: ObjectiveInputs, pairs: _Translations, labels: list[list[int]]) -> Dataset:
     columns: dict[str, Any] = {"text": pairs.texts}
     if inputs.encode_pivot is None:
-        columns["pivot"] = pairs.pivots
+        columns["pivot"] = [pairs.distinct[row] for row in pairs.rows]
     return Dataset.from_dict({**columns, "label": [list(row) for row in zip(*labels, strict=True)]})
 
 
