@@ -60,7 +60,7 @@ def train_vocabulary(stage: Stage) -> dict[str, Any]:
     if stage.plan.skips("vocabulary"):
         return {}
     bases_own = stage.base.load_tokenizer()
-    base = transliterate(bases_own, settings.transliteration) if settings.transliteration else bases_own
+    base = transliterate(bases_own, settings.transliteration)
     table = stage.base.load_body().get_input_embeddings().weight.detach().clone()
     texts = sample(stage.data.text.train, settings.max_sentences, stage.plan.run.seed)
     if settings.method == "trim":
@@ -77,7 +77,13 @@ def train_vocabulary(stage: Stage) -> dict[str, Any]:
         embeddings = focus_embeddings(stage, tokenizer, base, table, texts)
     for target, source in special_pairs(tokenizer, base):
         embeddings[target] = table[source]
-    report = _report(tokenizer, bases_own, stage.data.text.held_out)
+    held_out = stage.data.text.held_out
+    report = {
+        "tokens": len(tokenizer),
+        "copied": len(set(tokenizer.get_vocab()) & set(bases_own.get_vocab())),
+        "tokens_per_sentence_base": round(tokens_per_sentence(bases_own, held_out), 2),
+        "tokens_per_sentence": round(tokens_per_sentence(tokenizer, held_out), 2),
+    }
     logger.info("  vocabulary: %s", readable(report))
     tokenizer.save_pretrained(stage.modules.root / "tokenizer")
     save_embeddings(embeddings.float(), stage.modules.root, settings.storage)
@@ -177,14 +183,3 @@ def _new_pieces(
     names = helper.convert_ids_to_tokens(range(len(helper)))
     frequent = (names[number] for number, _ in piece_counts(helper, texts).most_common())
     return [piece for piece in frequent if piece not in known][:count]
-
-
-def _report(
-    tokenizer: PreTrainedTokenizerFast, base: PreTrainedTokenizerFast, held_out: list[str]
-) -> dict[str, Any]:
-    return {
-        "tokens": len(tokenizer),
-        "copied": len(set(tokenizer.get_vocab()) & set(base.get_vocab())),
-        "tokens_per_sentence_base": round(tokens_per_sentence(base, held_out), 2),
-        "tokens_per_sentence": round(tokens_per_sentence(tokenizer, held_out), 2),
-    }
