@@ -74,9 +74,7 @@ def load_parallel_adapter(body: PreTrainedModel, folder: Path) -> None:
                 f"alignment.reduction_factor: expected {width}, as the adapter in {folder} that it starts "
                 "from has; set it, or start from another language"
             )
-    with torch.no_grad():
-        for name, weight in own.items():
-            weight.copy_(found[name])
+    body.load_state_dict(found, strict=False)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,9 +36,6 @@ PublishedWeights = Callable[[], AbstractContextManager[None]]
 @dataclass(frozen=True, eq=False)
 class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
     """Evaluator of a model on the development sets; empty fields are left out."""
-
-    greater_is_better: ClassVar[bool] = True
-    primary_metric: ClassVar[str] = "score"
 
     sts: Sequence[Sequence[ScoredRow]] = ()
     """Sentence pairs with gold scores, a set for each language, each on a scale of its own."""

@@ -31,8 +31,6 @@ from modenc.training.vocabulary import save_embeddings
 
 logger = logging.getLogger(__name__)
 
-Blocks = npt.NDArray[np.int32]
-
 
 def train_language_adaptation(stage: Stage) -> dict[str, Any]:
     """Train LA, and the embeddings where the recipe says so, and write them; returns metrics."""
@@ -82,7 +80,7 @@ def _masked_lm(stage: Stage, model: MaskedLM, tokenizer: PreTrainedTokenizerFast
     return train_body(stage, settings.optimizer, model, train, collator=model.collator, optimizer=optimizer)
 
 
-def pack(tokenizer: PreTrainedTokenizerFast, texts: list[str], length: int) -> Blocks:
+def pack(tokenizer: PreTrainedTokenizerFast, texts: list[str], length: int) -> npt.NDArray[np.int32]:
     """Join texts with separators and cut them into blocks of ids [blocks, length], dropping the rest.
 
     A stream shorter than a block makes one shorter block.
