@@ -146,11 +146,12 @@ def begin(stage: Stage) -> None:
 def finish(stage: Stage, metrics: dict[str, Any]) -> StageRecord:
     """Mark a stage as done, and remove its checkpoints."""
     metrics = {**metrics, "threads": torch.get_num_threads()}
-    record = StageRecord(stage.fingerprint, stage_settings(stage.plan, stage.name), metrics)
-    content = json.dumps(dataclasses.asdict(record), indent=1, default=float)
-    write_atomically(stage.folder / _DONE, content)
+    settings = stage_settings(stage.plan, stage.name)
+    content = {"fingerprint": stage.fingerprint, "settings": settings, "metrics": metrics}
+    text = json.dumps(content, indent=1, default=float)
+    write_atomically(stage.folder / _DONE, text)
     shutil.rmtree(stage.checkpoints, ignore_errors=True)
-    return record
+    return StageRecord(**json.loads(text))
 
 
 def read_stage_record(stage: Stage) -> StageRecord | None:
