@@ -87,7 +87,7 @@ def hub_operations(folder: Path, tries: int, seed: int) -> Outcome:
                     )
                 except Exception as error:  # the promise is that no other comes
                     stopped, failure = True, repr(error)
-            issues = [str(issue) for issue in Hub.open(hub.path).verify()]
+            issues = Hub.open(hub.path).verify()
             there = hub.card("kk").fingerprint() if "kk" in hub.languages() else None
             expected = old if stopped else {"remove": None}.get(operation, new)
             if there != expected:
@@ -142,7 +142,7 @@ def training(folder: Path, tries: int, seed: int) -> Outcome:
             if any(found.get(lang) not in (old[lang], new[lang]) for lang in old):
                 failure = failure or "a language is neither the old nor the new"
             if issues := Hub.open(disk / "hub").verify():
-                failure = failure or str(issues[0])
+                failure = failure or issues[0]
             again = _modenc(train)
             if again.code:
                 failure = failure or f"the rerun failed: {again.errors[-300:]}"

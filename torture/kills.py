@@ -45,7 +45,7 @@ def hub_operation(name: str, folder: Path, tries: int, seed: int = 0) -> Outcome
     done = None if name == "remove" else new
 
     def failures(*expected: str | None) -> list[str]:
-        found = [str(issue) for issue in Hub.open(hub.path).verify()]
+        found = Hub.open(hub.path).verify()
         # What is left of a removal that was cut off is said, and the next removal takes it.
         found = [issue for issue in found if "without card.json" not in issue]
         there = fingerprints(hub.path)
@@ -199,7 +199,7 @@ def training(folder: Path, tries: int, seed: int = 0) -> Outcome:
         return {path for path in _below(runs) if path.name == "done.json" or path.match("checkpoint-*")}
 
     def state() -> list[str]:
-        failures = [str(issue) for issue in Hub.open(hub).verify()]
+        failures = Hub.open(hub).verify()
         found = fingerprints(hub)
         if any(found.get(lang) not in (old[lang], new[lang]) for lang in old):
             failures.append("a language is neither the old nor the new")

@@ -90,7 +90,7 @@ def _at_once(one: list[str], other: list[str], words: str) -> tuple[str | None, 
 
 
 def _failures(hub: Path) -> str | None:
-    found = [str(issue) for issue in Hub.open(hub).verify()]
+    found = Hub.open(hub).verify()
     return "; ".join(found) or None
 
 

@@ -42,23 +42,7 @@ _LISTED = 10
 _LEAST_PIECE = 5
 
 
-@dataclass(frozen=True)
-class HubIssue:
-    """One error that a check of a hub found."""
-
-    file: str | None
-    """File in the language's (or the hub's) folder; None for the folder as a whole."""
-    message: str
-    """Text with what was expected and what was found."""
-    lang: str | None = None
-    """Language; None for the hub as a whole, and if only one language is checked."""
-
-    def __str__(self) -> str:
-        where = "/".join(part for part in (self.lang, self.file) if part)
-        return f"{where}: {self.message}" if where else self.message
-
-
-def raise_issues(issues: list[HubIssue], lang: str, folder: Path | str) -> None:
+def raise_issues(issues: list[str], lang: str, folder: Path | str) -> None:
     """Raise an error if there are issues.
 
     Raises:
@@ -66,7 +50,7 @@ def raise_issues(issues: list[HubIssue], lang: str, folder: Path | str) -> None:
     """
     if issues:
         rest = [f"and {len(issues) - _LISTED} more"] if len(issues) > _LISTED else []
-        listed = "\n  ".join([*map(str, issues[:_LISTED]), *rest])
+        listed = "\n  ".join([*issues[:_LISTED], *rest])
         raise HubError(
             f"{folder}: the modules of {lang} cannot be used:\n  {listed}\n"
             "Install the language again, or train it again with its recipe. A folder in modenc's cache can "
@@ -76,8 +60,8 @@ def raise_issues(issues: list[HubIssue], lang: str, folder: Path | str) -> None:
 
 def listing_issues(
     found: Mapping[str, int | None], records: Mapping[str, FileRecord], hidden_size: int
-) -> Iterator[HubIssue]:
-    """Yield each difference between a language's files, on disk or elsewhere, and its card.
+) -> Iterator[str]:
+    """Yield each difference between a language's files, on disk or elsewhere, and its card, as a line.
 
     Args:
         found: name → bytes; None for a link or special file.
@@ -102,7 +86,7 @@ def listing_issues(
             message = f"expected at most {most[name]} bytes, found {size}"
         else:
             continue
-        yield HubIssue(name, message)
+        yield f"{name}: {message}"
 
 
 def _most_bytes(sizes: Mapping[str, int], hidden_size: int) -> dict[str, int]:

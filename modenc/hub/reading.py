@@ -16,7 +16,6 @@ from modenc.hub.checks import (
     TOKENIZER_FILE,
     TOKENIZER_FILES,
     Array,
-    HubIssue,
     LoraWeights,
     ParallelWeights,
     ParsedTokenizer,
@@ -59,7 +58,7 @@ class StoredLanguage:
     """Layer number → alignment adapter."""
 
 
-def read_language(root: Path, card: Card, info: HubInfo, lang: str) -> tuple[StoredLanguage, list[HubIssue]]:
+def read_language(root: Path, card: Card, info: HubInfo, lang: str) -> tuple[StoredLanguage, list[str]]:
     """Read a language's folder, in a hub or not, and check it against its card and the base.
 
     Args:
@@ -117,15 +116,15 @@ class _FolderReader:
 
     def __init__(self, root: Path, records: Mapping[str, FileRecord] | None) -> None:
         self.root = root
-        self.issues: list[HubIssue] = []
+        self.issues: list[str] = []
         self._records = records
 
-    def report(self, name: str | None, message: str) -> None:
-        """Add an issue with a file, or with the folder."""
-        self.issues.append(HubIssue(name, message))
+    def report(self, name: str, message: str) -> None:
+        """Add an issue with a file or folder of this name."""
+        self.issues.append(f"{name}: {message}")
 
     @contextmanager
-    def reporting(self, name: str | None) -> Iterator[None]:
+    def reporting(self, name: str) -> Iterator[None]:
         """Add the :class:`HubError` that ends the block as an issue."""
         try:
             yield
@@ -154,7 +153,7 @@ def _parse(files: _FolderReader, lang: str, parts: Iterable[str], hidden_size: i
     """Parse those of ``parts`` that exist."""
     there = set(parts).intersection(LanguageLayout(files.root).present())
     if ("tokenizer" in there) != ("embeddings" in there):
-        files.report(None, "expected tokenizer and embeddings together, found one of them")
+        files.report("tokenizer", "expected tokenizer and embeddings together, found one of them")
     tokenizer = _parse_tokenizer(files) if "tokenizer" in there else None
     embeddings, scales = None, None
     if tokenizer is not None and "embeddings" in there:

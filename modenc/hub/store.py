@@ -19,7 +19,7 @@ from pathlib import Path
 
 from modenc.errors import HubError
 from modenc.hub.card import Card, FileRecord
-from modenc.hub.checks import HubIssue, raise_issues
+from modenc.hub.checks import raise_issues
 from modenc.hub.layout import (
     CARD_FILE,
     CONFIG_FILE,
@@ -138,21 +138,21 @@ class Hub:
         raise_issues(issues, folder.name, folder)
         return language
 
-    def verify(self, lang: str | None = None) -> list[HubIssue]:
-        """Recompute all checksums and check all parts of the hub, or of one language; returns the issues.
+    def verify(self, lang: str | None = None) -> list[str]:
+        """Check all files of the hub, or of one language, and their checksums; returns a line for each issue.
 
         Raises:
             HubError: the hub lacks the language ``lang``.
         """
-        issues: list[HubIssue] = []
+        issues: list[str] = []
         for code in self.languages() if lang is None else [self.folder(lang).name]:
             try:
                 folder, card = self.folder(code), self.card(code)
             except HubError as error:
-                issues.append(HubIssue(CARD_FILE, str(error), code))
+                issues.append(f"{code}/{CARD_FILE}: {error}")
                 continue
             _, found = read_language(folder / card.version, card, self.info, code)
-            issues += [replace(issue, lang=code) for issue in found]
+            issues += [f"{code}/{issue}" for issue in found]
         return issues
 
     def _folder(self, lang: str) -> Path:

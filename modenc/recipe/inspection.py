@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, combinations, islice
 from pathlib import Path
@@ -42,10 +42,12 @@ _MOST_ROWS = 100_000
 _SHOWN = 12
 
 
-def find_missing(
+def inspect_files(
     plans: Mapping[str, LanguagePlan], chosen: Mapping[str, LanguagePlan | None], hubs: Sequence[Path]
 ) -> Iterator[Issue]:
-    """Find what the plans of the ``chosen`` languages name and is not there.
+    """Find what the plans of the ``chosen`` languages name and is not there, and mistakes in their files.
+
+    Public data sets are not looked into.
 
     Args:
         plans: the plans of all languages of the recipe.
@@ -54,47 +56,59 @@ def find_missing(
     """
     for model in {plan.base.model for plan in chosen.values() if plan}:
         yield from _missing_base(model)
-    folders = (f"'{hub}'" if os.path.isdir(hub) else f"'{hub}' (no such folder)" for hub in hubs)
-    where = f"the hub {' or '.join(folders)}"
     for lang, plan in chosen.items():
         if plan is None:
             yield Issue(("languages",), unknown_language(lang, plans))
             continue
-        yield from (issue.of(lang) for issue in _missing_files(plan))
-        needed = plan.builds_on()
-        if plan.pivot not in plans:
-            # Users of a hub may rely on its pivot, even if no language is aligned to it.
-            needed[plan.pivot] = ("pivot",)
-        for other, place in needed.items():
-            if other in chosen or any(os.path.isfile(hub / other / "card.json") for hub in hubs):
+        for path, kind, source in plan.sources():
+            resolved = resolve_source(source, lang, plan.pivot)
+            if missing := list(_missing_files(path, resolved, plan.data.root)):
+                yield from (issue.of(lang) for issue in missing)
                 continue
-            among, advice = "the languages", f"add [languages.{other}] or set it to 'fresh'"
-            if other in plans:
-                among, advice = "the languages to train", f"train it first, or add --lang {other}"
-            elif place == ("pivot",):
-                advice = f"add [languages.{other}] or name a hub that has it as hub.start_from"
-            message = f"expected {other!r} among {among} or in {where}, found it in neither; {advice}"
-            yield Issue(place, message, lang=lang)
+            if not kind.dev and not source.license:
+                message = 'states no license, and the modules\' card will not either; add license = "..."'
+                yield Issue(path, f"{describe_source(resolved)} {message}", level="warning", lang=lang)
+            if source.dataset is None:
+                yield from (issue.of(lang) for issue in _inspect_source(path, kind, source, plan))
+        yield from (issue.of(lang) for issue in _missing_languages(plan, plans, chosen, hubs))
 
 
-def _missing_files(plan: LanguagePlan) -> Iterator[Issue]:
-    """Yield missing files of one language's sources."""
-    root = plan.data.root
-    for path, _, source in plan.sources():
-        resolved = resolve_source(source, plan.lang, plan.pivot)
-        for key in ("path", "pivot_path"):
-            name = os.path.expanduser(getattr(resolved, key) or "")
-            file = root / name
-            # os.path, not pathlib, which raises an error for names that no system takes.
-            if not name or "{" in name or os.path.isfile(file):
-                continue
-            if not os.path.isdir(root) and not os.path.isabs(name):
-                # One line for the folder, instead of one for every file in it.
-                message = f"expected a folder, found none at '{root}'; override it with data.root=DIR"
-                yield Issue(("data", "root"), message)
-                continue
-            message = f"expected a file, found none at '{file}'; paths start at data.root = '{root}'"
-            yield Issue((*path, key), message, (("data", "root"),))
+def _missing_languages(
+    plan: LanguagePlan, plans: Collection[str], chosen: Collection[str], hubs: Sequence[Path]
+) -> Iterator[Issue]:
+    """Yield the languages that one builds on and that are neither trained nor in a hub."""
+    needed = plan.builds_on()
+    if plan.pivot not in plans:
+        # Users of a hub may rely on its pivot, even if no language is aligned to it.
+        needed[plan.pivot] = ("pivot",)
+    folders = (f"'{hub}'" if os.path.isdir(hub) else f"'{hub}' (no such folder)" for hub in hubs)
+    where = f"the hub {' or '.join(folders)}"
+    for other, place in needed.items():
+        if other in chosen or any(os.path.isfile(hub / other / "card.json") for hub in hubs):
+            continue
+        among, advice = "the languages", f"add [languages.{other}] or set it to 'fresh'"
+        if other in plans:
+            among, advice = "the languages to train", f"train it first, or add --lang {other}"
+        elif place == ("pivot",):
+            advice = f"add [languages.{other}] or name a hub that has it as hub.start_from"
+        yield Issue(place, f"expected {other!r} among {among} or in {where}, found it in neither; {advice}")
+
+
+def _missing_files(path: Place, source: Source, root: Path) -> Iterator[Issue]:
+    """Yield the files of a resolved source that are not there."""
+    for key in ("path", "pivot_path"):
+        name = os.path.expanduser(getattr(source, key) or "")
+        file = root / name
+        # os.path, not pathlib, which raises an error for names that no system takes.
+        if not name or "{" in name or os.path.isfile(file):
+            continue
+        if not os.path.isdir(root) and not os.path.isabs(name):
+            # One line for the folder, instead of one for every file in it.
+            message = f"expected a folder, found none at '{root}'; override it with data.root=DIR"
+            yield Issue(("data", "root"), message)
+            continue
+        message = f"expected a file, found none at '{file}'; paths start at data.root = '{root}'"
+        yield Issue((*path, key), message, (("data", "root"),))
 
 
 def _missing_base(model: str) -> Iterator[Issue]:
@@ -108,24 +122,7 @@ def _missing_base(model: str) -> Iterator[Issue]:
         yield Issue(("base", "model"), f"{expected}, found {model!r}; did you mean {match!r}?")
 
 
-def inspect_data(plans: Mapping[str, LanguagePlan]) -> Iterator[Issue]:
-    """Find issues and likely mistakes in the files of some of a recipe's languages.
-
-    Missing files are skipped, since :func:`find_missing` reports them, and so are public data sets.
-    """
-    yield from _shared_rows(plans)
-    for lang, plan in plans.items():
-        for path, kind, source in plan.sources():
-            resolved = resolve_source(source, lang, plan.pivot)
-            if not kind.dev and not source.license:
-                message = 'states no license, and the modules\' card will not either; add license = "..."'
-                yield Issue(path, f"{describe_source(resolved)} {message}", level="warning", lang=lang)
-            files = [os.path.expanduser(name) for name in (resolved.path, resolved.pivot_path) if name]
-            if source.dataset is None and all(os.path.isfile(plan.data.root / file) for file in files):
-                yield from (issue.of(lang) for issue in _inspect_files(path, kind, source, plan))
-
-
-def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[Issue]:
+def shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[Issue]:
     """Find rows that are given for two languages, though they can be in only one."""
     users: dict[tuple[str, str], list[tuple[str, Place, DataKind[Any], Source]]] = defaultdict(list)
     for lang, plan in plans.items():
@@ -152,7 +149,7 @@ def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[Issue]:
             yield Issue(path, message, level=level, lang=lang)
 
 
-def _inspect_files(path: Place, kind: DataKind[Any], given: Source, plan: LanguagePlan) -> Iterator[Issue]:
+def _inspect_source(path: Place, kind: DataKind[Any], given: Source, plan: LanguagePlan) -> Iterator[Issue]:
     """Inspect the file of a source, or its two files."""
     source = resolve_source(given, plan.lang, plan.pivot)
     joined = kind.joins(source)

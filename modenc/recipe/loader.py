@@ -25,7 +25,7 @@ from modenc.recipe.files import (
     read_tables,
     recipes_folder,
 )
-from modenc.recipe.inspection import find_missing, inspect_data
+from modenc.recipe.inspection import inspect_files, shared_rows
 from modenc.recipe.parse import (
     Issue,
     LanguageTable,
@@ -120,8 +120,8 @@ def load_recipe(
     if check_files:
         given = listed_codes(plans if languages is None else languages)
         chosen = {lang: plans.get(lang) for lang in (find_code(code) or code for code in given)}
-        add_issues(issues, find_missing(plans, chosen, header.hubs()))
-        add_issues(issues, inspect_data({lang: plan for lang, plan in chosen.items() if plan}))
+        add_issues(issues, inspect_files(plans, chosen, header.hubs()))
+        add_issues(issues, shared_rows({lang: plan for lang, plan in chosen.items() if plan}))
     errors, warnings = (tuple(issue_lines(issues, level, own)) for level in ("error", "warning"))
     if errors:
         raise RecipeIssues(header.name, errors, warnings)

@@ -57,4 +57,4 @@ def issues_of(write: Write) -> IssuesOf:
 @pytest.fixture
 def files_unread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are looked for but not looked into, so that they may be empty."""
-    monkeypatch.setattr("modenc.recipe.loader.inspect_data", lambda plans: ())
+    monkeypatch.setattr("modenc.recipe.inspection._inspect_source", lambda *_: ())
