@@ -133,11 +133,12 @@ def shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[Issue]:
                 users[(kind.name, repr(rows))].append((lang, path, kind, resolved))
     for entries in users.values():
         languages = dict.fromkeys(lang for lang, *_ in entries)
-        if len(languages) < 2:
+        checked = [lang for lang in languages if plans[lang].data.check_language]
+        # Where none is checked, they learn from several languages on purpose.
+        if len(languages) < 2 or not (checked or kind.dev):
             continue
         # A development set may be in another language on purpose. Training data may not: the language check
         # of the training would drop it.
-        checked = [lang for lang in languages if plans[lang].data.check_language]
         dropped = any(not is_same_language(a, b) for a, b in combinations(checked, 2))
         for lang, path, kind, source in entries:
             message = (

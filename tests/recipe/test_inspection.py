@@ -273,3 +273,10 @@ def test_a_group_that_is_no_column(recipe):
 def test_a_base_that_cannot_be_had(recipe, base, line):
     issues, _ = found(recipe, f"base.model={base}")
     assert line in issues[0]
+
+
+def test_unchecked_languages_may_learn_from_one_file_on_purpose(recipe):
+    text = 'data.text=[{path="text.sw.txt", license="MIT"}]'
+    unchecked = "data.check_language=false"
+    issues, warnings = found(recipe, text, unchecked, "languages.tr={alignment={objective='none'}}")
+    assert not [line for line in (*issues, *warnings) if "the same rows of text.sw.txt" in line]
