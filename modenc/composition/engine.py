@@ -279,10 +279,11 @@ class AdapterBank:
         slot = self._used
         for own, given in zip(self.matrices, _as_bank_matrices(modules), strict=True):
             for key, matrices in own.items():
-                for matrix in matrices:
-                    matrix[slot].zero_()
-                for matrix, value in zip(matrices, given.get(key, ()), strict=False):
-                    matrix[slot, : len(value)] = value
+                values = given.get(key, [matrix.new_empty(0) for matrix in matrices])
+                for matrix, value in zip(matrices, values, strict=True):
+                    if len(value):
+                        matrix[slot, : len(value)] = value
+                    matrix[slot, len(value) :] = 0
         self._used += 1
         return slot
 
@@ -310,13 +311,12 @@ class AdapterBank:
             made = tuple(
                 torch.empty(capacity, *shape, dtype=self._dtype, device=self._device) for shape in shapes
             )
-            for matrix in made:
-                matrix[: self._used].zero_()
-            for target, source in zip(made, before, strict=False):
-                sizes = map(min, target.shape[1:], source.shape[1:])
-                shared = tuple(slice(size) for size in sizes)
-                for slot in range(self._used):
-                    target[slot][shared] = source[slot][shared]
+            for number, (matrix, shape) in enumerate(zip(made, shapes, strict=True)):
+                source = before[number][: self._used] if before else None
+                if source is None or source.shape[1:] != shape:
+                    matrix[: self._used].zero_()
+                if source is not None:
+                    matrix[(slice(self._used), *map(slice, source.shape[1:]))] = source
             return made
 
         lora, parallel_adapters = self.matrices

@@ -413,9 +413,8 @@ class ParsedTokenizer:
     backend: Tokenizer
     options: dict[str, Any]
     """Special tokens and names of model inputs, as ``PreTrainedTokenizerFast`` takes them."""
-
-    def __len__(self) -> int:
-        return int(self.backend.get_vocab_size(with_added_tokens=True))
+    pieces: int
+    """Size of the vocabulary."""
 
 
 def parse_tokenizer(files: Mapping[str, bytes]) -> ParsedTokenizer:
@@ -448,7 +447,7 @@ def parse_tokenizer(files: Mapping[str, bytes]) -> ParsedTokenizer:
                 f"expected a list for model_input_names of {TOKENIZER_CONFIG}, found {names!r:.60}"
             )
         options["model_input_names"] = names
-    return ParsedTokenizer(backend, options)
+    return ParsedTokenizer(backend, options, pieces)
 
 
 def _special_token(value: Any, name: str, backend: Tokenizer) -> str:

@@ -157,7 +157,7 @@ def _parse(files: _FolderReader, lang: str, parts: Iterable[str], hidden_size: i
     tokenizer = _parse_tokenizer(files) if "tokenizer" in there else None
     embeddings, scales = None, None
     if tokenizer is not None and "embeddings" in there:
-        name, pieces = PART_FILES["embeddings"][0], len(tokenizer)
+        name, pieces = PART_FILES["embeddings"][0], tokenizer.pieces
         if (content := files.read(name, most_embeddings_bytes(pieces, hidden_size))) is not None:
             with files.reporting(name):
                 embeddings, scales = parse_embeddings(content, pieces, hidden_size)
