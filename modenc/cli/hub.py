@@ -202,8 +202,7 @@ def _stage_row(stage: str, record: Mapping[str, Any]) -> tuple[str, ...]:
     if "imported from" in record:
         return stage, f"imported from {record['imported from']}", ""
     settings = _mapping(record, "settings")
-    method = str(settings.get("method") or summarize(settings))
-    return stage, method, str(_mapping(record, "metrics").get("steps", ""))
+    return stage, summarize(settings), str(_mapping(record, "metrics").get("steps", ""))
 
 
 def _mapping(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""The settings of recipes: a frozen dataclass for each section, with a text under each field.
+"""The settings of recipes, a frozen dataclass for each section; and what each objective learns from.
 
 The text under a field documents the key of the same name in the TOML file. The defaults are in
 ``recipes/_defaults.toml`` alone, so that no value is stated twice.
@@ -30,7 +30,6 @@ from modenc.ranges import (
     Tokens,
     at_least,
 )
-from modenc.recipe.objectives import ALSO_READS, READS
 from modenc.recipe.parse import Place
 
 PaperObjective = Literal["contrastive", "bitranslation", "vmsst", "vmsst_contrastive", "musr", "emma_x"]
@@ -41,6 +40,71 @@ STAGES = tuple(STAGE_MODULES)
 
 FRESH = "fresh"
 """Value of a stage's ``start`` for a new adapter, which changes nothing at first."""
+
+
+PHASED_OBJECTIVES: dict[str, tuple[str, ...]] = {
+    "contrastive": (),
+    "bitranslation": ("decoder", "vmsst"),
+    "vmsst": ("decoder", "vmsst"),
+    "vmsst_contrastive": ("decoder", "vmsst"),
+    "musr": ("decoder", "musr"),
+    "emma_x": ("emma_x",),
+}
+"""Objectives that ``training/phases.py`` runs, the other papers' → the sections that they have besides."""
+
+_PHASED = {**dict.fromkeys(PHASED_OBJECTIVES, ("parallel",)), "emma_x": ("parallel", "text")}
+
+READS: dict[str, dict[str, tuple[str, ...]]] = {
+    "vocabulary": {"base": (), "trim": ("text",), "extend": ("text",), "focus": ("text",)},
+    "language_adaptation": {
+        "none": (),
+        "mlm": ("text",),
+        "distill": ("text",),
+        "mlm+distill": ("text",),
+        # What stage 4 reads.
+        "pivot": (),
+    },
+    "sentence_encoding": {
+        "none": (),
+        "mnrl": ("paraphrases",),
+        "simcse": ("text",),
+        "mnrl+simcse": ("paraphrases", "text"),
+    },
+    "alignment": {
+        "none": (),
+        "joint": ("cross_paraphrases", "parallel"),
+        "paraphrase": ("cross_paraphrases",),
+        "parallel": ("parallel",),
+        "scored": ("cross_scored_pairs",),
+        "scored+parallel": ("cross_scored_pairs", "parallel"),
+        **_PHASED,
+    },
+    "monolithic": {
+        "pivot": ("paraphrases",),
+        "monolingual": ("paraphrases",),
+        "cross": ("cross_paraphrases",),
+        "monolingual+cross": ("paraphrases", "cross_paraphrases"),
+        **_PHASED,
+    },
+}
+"""Section → its objective (the vocabulary's: method) → the lists of ``data`` that it reads, in the order of
+their batches."""
+
+ALSO_READS: dict[str, dict[str, tuple[str, ...]]] = {
+    "sentence_encoding": {
+        "scored_steps": ("scored_pairs",),
+        "keep_ranking_steps": ("scored_pairs", "passages"),
+    },
+    # With cross_paraphrases, all pairs of languages learn from each one's own paraphrases, too.
+    "alignment": {"keep_weight": ("passages",), "partners": ("paraphrases",)},
+}
+"""Section → a setting that can be on → the lists of ``data`` that it reads beside the objective's."""
+
+
+def may_read(section: str) -> frozenset[str]:
+    """Return all lists of ``data`` that a section reads with one choice or another."""
+    lists = [*READS[section].values(), *ALSO_READS.get(section, {}).values()]
+    return frozenset(name for found in lists for name in found)
 
 
 @dataclass(frozen=True)
@@ -234,8 +298,9 @@ class SentenceEncodingSettings:
 
 
 def summarize(settings: Mapping[str, Any]) -> str:
-    """Describe a stage's settings: ``mnrl then scored pairs from kk``, ``copied from kk``, ``none``."""
-    objective, start = str(settings.get("objective", "none")), settings.get("start", FRESH)
+    """Describe a stage's settings: ``extend``, ``mnrl then scored pairs from kk``, ``copied from kk``."""
+    objective = str(settings.get("method") or settings.get("objective", "none"))
+    start = settings.get("start", FRESH)
     done = [] if objective == "none" else [objective]
     done += ["scored pairs"] if settings.get("scored_steps") else []
     done += ["scored pairs and passages"] if settings.get("keep_ranking_steps") else []

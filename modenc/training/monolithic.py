@@ -25,8 +25,7 @@ from modenc.base_model import BaseModel, resolve_base
 from modenc.data.kinds import ParaphraseRow
 from modenc.data.training_sets import TrainingSet
 from modenc.errors import RecipeError
-from modenc.recipe.objectives import PHASED_OBJECTIVES, READS
-from modenc.recipe.settings import LanguagePlan, Recipe
+from modenc.recipe.settings import PHASED_OBJECTIVES, READS, LanguagePlan, Recipe
 from modenc.storage import disk_errors, whole_folder
 from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData

@@ -19,7 +19,7 @@ from modenc.hub.layout import HubInfo
 from modenc.hub.store import Hub
 from modenc.languages import language_name, listed_codes, normalize_code
 from modenc.recipe.checks import unknown_language
-from modenc.recipe.settings import STAGES, LanguagePlan, Recipe, summarize
+from modenc.recipe.settings import STAGES, Recipe, summarize
 from modenc.storage import disk_errors
 from modenc.training.alignment import train_alignment
 from modenc.training.all_pairs import align_all_pairs
@@ -272,7 +272,8 @@ def _train_stages(stages: Mapping[str, Stage]) -> dict[str, StageRecord]:
         return records
     if plan.run.threads:
         torch.set_num_threads(plan.run.threads)
-    logger.info("%s: %s: %s, %d threads", title, name, _summary(plan, name), torch.get_num_threads())
+    summary = summarize(vars(getattr(plan, name)))
+    logger.info("%s: %s: %s, %d threads", title, name, summary, torch.get_num_threads())
     for stage in stages.values():
         begin(stage)
     # Here, so that a new adapter's weights do not depend on what the process trained before.
@@ -287,10 +288,3 @@ _STAGE_FUNCTIONS: dict[str, Callable[[Stage], dict[str, Any]]] = {
     "sentence_encoding": train_sentence_encoding,
     "alignment": train_alignment,
 }
-
-
-def _summary(plan: LanguagePlan, name: str) -> str:
-    if name == "sentence_encoding":
-        return summarize(vars(plan.sentence_encoding))
-    section = getattr(plan, name)
-    return str(section.method if name == "vocabulary" else section.objective)

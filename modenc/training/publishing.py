@@ -37,8 +37,7 @@ from modenc.hub.card import (
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.languages import language_name
-from modenc.recipe.objectives import may_read
-from modenc.recipe.settings import FRESH, Recipe
+from modenc.recipe.settings import FRESH, Recipe, may_read
 from modenc.training.body_module import Encode, encoder_of
 from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevEvaluator

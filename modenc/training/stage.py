@@ -28,8 +28,7 @@ from modenc.composition.modules import read_modules
 from modenc.errors import RecipeError
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
-from modenc.recipe.objectives import PHASED_OBJECTIVES
-from modenc.recipe.settings import FRESH, STAGES, LanguagePlan
+from modenc.recipe.settings import FRESH, PHASED_OBJECTIVES, STAGES, LanguagePlan
 from modenc.storage import exclusive_lock, whole_file, write_atomically
 from modenc.training.body_module import set_dropout
 from modenc.training.data_access import TrainingData

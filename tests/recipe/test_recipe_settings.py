@@ -12,8 +12,7 @@ import pytest
 from modenc.data.kinds import TRAINED_ON
 from modenc.ranges import Range
 from modenc.recipe.files import DEFAULTS_FILE, recipes_folder
-from modenc.recipe.objectives import ALSO_READS, READS, may_read
-from modenc.recipe.settings import SECTIONS, Source
+from modenc.recipe.settings import ALSO_READS, READS, SECTIONS, Source, may_read
 
 DEFAULTS = tomllib.loads((recipes_folder() / DEFAULTS_FILE).read_text(encoding="utf-8"))
 
