@@ -132,7 +132,7 @@ def shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[Issue]:
                 rows = replace(resolved, limit=0, repeat=1, license="", translator="")
                 users[(kind.name, repr(rows))].append((lang, path, kind, resolved))
     for entries in users.values():
-        languages = dict.fromkeys(lang for lang, *_ in entries)
+        languages, kind = dict.fromkeys(lang for lang, *_ in entries), entries[0][2]
         checked = [lang for lang in languages if plans[lang].data.check_language]
         # Where none is checked, they learn from several languages on purpose.
         if len(languages) < 2 or not (checked or kind.dev):
@@ -140,7 +140,7 @@ def shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[Issue]:
         # A development set may be in another language on purpose. Training data may not: the language check
         # of the training would drop it.
         dropped = any(not is_same_language(a, b) for a, b in combinations(checked, 2))
-        for lang, path, kind, source in entries:
+        for lang, path, _, source in entries:
             message = (
                 f"the same rows of {describe_source(source)} for {', '.join(languages)}; put {{lang}} into "
                 'the path or a column\'s name, choose rows as in where.lang = ["{lang}"], or move it to '

@@ -278,5 +278,6 @@ def test_a_base_that_cannot_be_had(recipe, base, line):
 def test_unchecked_languages_may_learn_from_one_file_on_purpose(recipe):
     text = 'data.text=[{path="text.sw.txt", license="MIT"}]'
     unchecked = "data.check_language=false"
-    issues, warnings = found(recipe, text, unchecked, "languages.tr={alignment={objective='none'}}")
+    dev = 'data.dev.sts=["scored.{lang}.tsv"]'
+    issues, warnings = found(recipe, text, unchecked, dev, "languages.tr={alignment={objective='none'}}")
     assert not [line for line in (*issues, *warnings) if "the same rows of text.sw.txt" in line]
