@@ -147,8 +147,8 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
             logger.warning("  dev: the score is not a number; try a smaller learning rate")
         elif scores["score"] > self._best("score", -math.inf):
             with whole_file(self.weights) as temporary:
-                about = {"step": state.global_step, "score": scores["score"]}
-                save_weights(temporary, self.module, self.auxiliary, **about)
+                step, score = state.global_step, scores["score"]
+                save_weights(temporary, self.module, self.auxiliary, step=step, score=score)
 
     def restore(self) -> int | None:
         """Restore the best weights; returns their step, or None if no score is a number."""

@@ -119,12 +119,6 @@ def _sources(hub: Hub, stage: Stage, records: Mapping[str, StageRecord]) -> list
     return list(sources.values())
 
 
-def _counts(held_out: DevEvaluator) -> dict[str, float]:
-    """Count the rows that each metric is measured on."""
-    rows = (held_out.sts[0], held_out.search, held_out.cross_sts, held_out.parallel)
-    return {metric: len(found) for metric, found in zip(SCORES, rows, strict=True) if found}
-
-
 def measure(held_out: DevEvaluator, own: Encode, pivot: Encode) -> dict[str, float]:
     """Measure each metric of a comparison; one that is not a number is left out.
 
@@ -158,7 +152,9 @@ def compare_with_base(
         parallel=data.parallel.held_out if across else (),
     )
     texts = data.text.held_out if "tokenizer" in present and plan.data.text else []
-    counts = _counts(held_out) | ({TOKENS: len(texts)} if texts else {})
+    rows = held_out.sts[0], held_out.search, held_out.cross_sts, held_out.parallel, texts
+    counts: dict[str, float]
+    counts = {metric: len(found) for metric, found in zip((*SCORES, TOKENS), rows, strict=True) if found}
     comparison: dict[str, dict[str, float]] = {}
     if counts:
         base_model, length = resolve_base(plan.base.model), plan.base.max_length

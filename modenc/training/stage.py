@@ -145,9 +145,8 @@ def begin(stage: Stage) -> None:
 def finish(stage: Stage, metrics: dict[str, Any]) -> StageRecord:
     """Mark a stage as done, and remove its checkpoints."""
     metrics = {**metrics, "threads": torch.get_num_threads()}
-    settings = stage_settings(stage.plan, stage.name)
-    content = {"fingerprint": stage.fingerprint, "settings": settings, "metrics": metrics}
-    text = json.dumps(content, indent=1, default=float)
+    record = StageRecord(stage.fingerprint, stage_settings(stage.plan, stage.name), metrics)
+    text = json.dumps(vars(record), indent=1, default=float)
     write_atomically(stage.folder / _DONE, text)
     shutil.rmtree(stage.checkpoints, ignore_errors=True)
     return StageRecord(**json.loads(text))

@@ -202,14 +202,11 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> dict[str, Any
     metrics = {"steps": steps, "seconds": seconds}
     if best is None:
         return metrics
-    if not any(entry["step"] == steps for entry in _evaluations(trainer)):
+    log = trainer.state.log_history
+    if not any(entry["step"] == steps and "eval_score" in entry for entry in log):
         trainer.evaluate()
-    history = [{"step": entry["step"], **dev_scores(entry)} for entry in _evaluations(trainer)]
+    history = [{"step": entry["step"], **dev_scores(entry)} for entry in log if "eval_score" in entry]
     return {**metrics, "best_step": best.restore(), "dev": history}
-
-
-def _evaluations(trainer: Trainer) -> list[dict[str, float]]:
-    return [entry for entry in trainer.state.log_history if "eval_score" in entry]
 
 
 class AuxiliaryModel(nn.Module):
