@@ -279,11 +279,10 @@ class AdapterBank:
         slot = self._used
         for own, given in zip(self.matrices, _as_bank_matrices(modules), strict=True):
             for key, matrices in own.items():
-                values = given.get(key, [matrix.new_empty(0) for matrix in matrices])
-                for matrix, value in zip(matrices, values, strict=True):
-                    if len(value):
-                        matrix[slot, : len(value)] = value
-                    matrix[slot, len(value) :] = 0
+                for matrix in matrices:
+                    matrix[slot].zero_()
+                for matrix, value in zip(matrices, given.get(key, ()), strict=False):
+                    matrix[slot, : len(value)] = value
         self._used += 1
         return slot
 
