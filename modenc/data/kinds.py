@@ -159,10 +159,11 @@ class DataKind(Generic[T]):
         """
         roles = self.file_roles(source)
         # The limit counts joined rows.
-        whole = resolve_source(replace(source, limit=0), lang, pivot)
+        unlimited = replace(source, limit=0)
+        whole = resolve_source(unlimited, lang, pivot)
         rows: Iterator[Row]
         if self.joins(source):
-            sides = both_sources(replace(source, limit=0), lang, pivot)
+            sides = both_sources(unlimited, lang, pivot)
             rows = (row for pair in joined_rows(*sides, root, roles) for row in self.join(*pair))
         elif self.groups(source):
             rows = (row for pair in grouped_rows(whole, root, roles) for row in self.pair(*pair))

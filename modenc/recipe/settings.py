@@ -41,7 +41,6 @@ STAGES = tuple(STAGE_MODULES)
 FRESH = "fresh"
 """Value of a stage's ``start`` for a new adapter, which changes nothing at first."""
 
-
 PHASED_OBJECTIVES: dict[str, tuple[str, ...]] = {
     "contrastive": (),
     "bitranslation": ("decoder", "vmsst"),

@@ -34,7 +34,7 @@ from modenc.hub.card import (
     shared_scores,
     table_of,
 )
-from modenc.hub.layout import LanguageLayout
+from modenc.hub.layout import README_FILE, LanguageLayout, files_below, sha256
 from modenc.hub.store import Hub
 from modenc.languages import language_name
 from modenc.recipe.settings import FRESH, Recipe, may_read
@@ -74,10 +74,13 @@ def publish_language(
     plan = stage.plan
     old = hub.card(plan.lang) if plan.lang in hub.languages() else None
     stages, sources = {name: vars(record) for name, record in records.items()}, _sources(hub, stage, records)
-    # Their seconds tell two trainings with the same settings apart.
-    if old is not None and (old.stages, old.data) == (stages, sources):
-        log_comparison(plan.lang, old.comparison)
-        return hub.path / plan.lang
+    if old is not None:
+        # A training by force has the same fingerprints, and may have been killed before this.
+        files = {name: sha256(path) for name, path in files_below(stage.modules.root)}
+        published = {name: record["sha256"] for name, record in old.files.items() if name != README_FILE}
+        if (old.stages, old.data, published) == (stages, sources, files):
+            log_comparison(plan.lang, old.comparison)
+            return hub.path / plan.lang
     card = Card(
         lang=plan.lang,
         name=language_name(plan.lang),

@@ -197,7 +197,7 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> dict[str, Any
         trainer._load_from_checkpoint(checkpoint)
     else:
         result = trainer.train(resume_from_checkpoint=checkpoint)
-        seconds = round(result.metrics["train_runtime"], 3)
+        seconds = round(result.metrics["train_runtime"], 1)
     steps = trainer.state.global_step
     metrics = {"steps": steps, "seconds": seconds}
     if best is None:
