@@ -17,8 +17,9 @@ from typing import Any, get_type_hints
 import mkdocs_gen_files
 
 from modenc.cli.main import COMMANDS, build_parser
+from modenc.data.sources import Source
 from modenc.recipe.loader import RecipeHeader
-from modenc.recipe.settings import SECTIONS, Source
+from modenc.recipe.plan import SECTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 DEFAULTS = ROOT / "recipes" / "_defaults.toml"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from modenc.langid import Identification
     from modenc.languages import normalize_code
     from modenc.recipe.loader import load_recipe
-    from modenc.recipe.settings import Recipe
+    from modenc.recipe.plan import Recipe
     from modenc.training.pipeline import train
 
 __all__ = [
@@ -37,7 +37,7 @@ _HOMES = {
     "Identification": "modenc.langid",
     "ModencError": "modenc.errors",
     "ModularEncoder": "modenc.encoder",
-    "Recipe": "modenc.recipe.settings",
+    "Recipe": "modenc.recipe.plan",
     "evaluate": "modenc.evaluation.evaluate",
     "export": "modenc.exporting.export",
     "load_recipe": "modenc.recipe.loader",

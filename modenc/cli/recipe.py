@@ -14,7 +14,7 @@ from modenc.cli.arguments import add_command, add_noun, add_option, add_shared, 
 from modenc.errors import OptionError, RecipeError
 
 if TYPE_CHECKING:
-    from modenc.recipe.settings import LanguagePlan
+    from modenc.recipe.plan import LanguagePlan
 
 _SHIPPED_HUB = re.compile(rb'^path = "(adapters_hub/[^"{]*)"$', re.MULTILINE)
 _START_FROM = re.compile(rb'^(start_from = ")(adapters_hub/)', re.MULTILINE)

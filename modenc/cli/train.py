@@ -12,7 +12,7 @@ from modenc.cli.recipe import add_recipe
 from modenc.errors import RecipeError
 
 if TYPE_CHECKING:
-    from modenc.recipe.settings import Recipe
+    from modenc.recipe.plan import Recipe
 
 # Until the locks of a lost process are released (NFS 4: a lease of 90 seconds).
 _SECONDS_TO_END = 120.0
@@ -88,11 +88,10 @@ def _train_on_cluster(
     from modenc.distributed import Job, cluster, run_graph
     from modenc.training.pipeline import run_stage_job, stage_jobs
 
-    cores = max(plan.run.threads or torch.get_num_threads() for plan in recipe.plans.values())
     with cluster(args.address):
         # Once the cluster is there, since with --force it removes finished stages.
         jobs = stage_jobs(recipe, languages=languages, force=args.force)
         run = partial(run_stage_job, recipe, wait=_SECONDS_TO_END)
         graph = [Job(f"{' '.join(job.languages)}: {job.stage}", partial(run, job), job.after) for job in jobs]
-        published = run_graph(graph, cores)
+        published = run_graph(graph, torch.get_num_threads())
     return {lang: folder for found in published for lang, folder in found.items()}

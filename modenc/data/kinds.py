@@ -2,7 +2,7 @@
 
 A new kind is an entry of :data:`KINDS`, a list of sources in ``recipe.settings`` (``DataSettings``, or for a
 development set ``DevSettings``) with a default in ``recipes/_defaults.toml``, a property of ``TrainingData``,
-and an entry of the tables ``READS`` there.
+and an entry of the tables ``READS`` in ``recipe.plan``.
 """
 
 from __future__ import annotations

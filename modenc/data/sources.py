@@ -212,28 +212,18 @@ def _in_bounds(source: Source, number: int, row: Row) -> bool:
 
 
 def check_scores(source: Source, rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield the rows, and check each score by :func:`read_score`."""
+    """Yield the rows; DataError if a score is no finite number, with the names of the source and the row."""
     for number, row in enumerate(rows, start=1):
-        read_score(source, number, row["score"])
+        try:
+            finite = math.isfinite(float(row["score"]))
+        except ValueError:
+            finite = False
+        if not finite:
+            raise DataError(
+                f"{describe_source(source)}, row {number}: expected a number as score, found "
+                f"{row['score']!r}; fix or drop the row"
+            )
         yield row
-
-
-def read_score(source: Source, number: int, value: str) -> float:
-    """Convert a gold score to a number.
-
-    Raises:
-        DataError: it is no finite number; the message names the source and the row.
-    """
-    try:
-        score = float(value)
-    except ValueError:
-        score = math.nan
-    if not math.isfinite(score):
-        raise DataError(
-            f"{describe_source(source)}, row {number}: expected a number as score, found {value!r}; "
-            "fix or drop the row"
-        )
-    return score
 
 
 def joined_by_line(source: Source) -> bool:

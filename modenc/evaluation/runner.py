@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 from modenc.data.formats import Row
 from modenc.data.kinds import SearchRow
-from modenc.data.sources import check_scores, describe_source, read_rows, resolve_source
+from modenc.data.sources import Source, check_scores, describe_source, read_rows, resolve_source
 from modenc.errors import DataError
 from modenc.evaluation.bitext import Score, best_matches, hubness, mining_f1
 from modenc.evaluation.geometry import calinski_harabasz, invariance, isotropy, rsim
@@ -26,7 +26,6 @@ from modenc.evaluation.significance import METRICS, percentile_interval, resampl
 from modenc.evaluation.sts import Items, language_bias, pair_cosines, to_ranks
 from modenc.evaluation.suite import TASK_COLUMNS, Suite, Task
 from modenc.evaluation.systems import System
-from modenc.recipe.settings import Source
 
 logger = logging.getLogger(__name__)
 

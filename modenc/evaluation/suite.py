@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from modenc.data.sources import resolve_source
+from modenc.data.sources import Source, resolve_source
 from modenc.errors import DataError, LanguageError, RecipeError
 from modenc.languages import normalize_code
 from modenc.recipe.files import find_shipped, read_toml, recipes_folder
 from modenc.recipe.parse import Issue, Place, dotted, parse
-from modenc.recipe.settings import Source
 
 TaskKind = Literal["sts", "bitext", "search", "classification", "geometry", "multiway_sts", "multiway_bitext"]
 

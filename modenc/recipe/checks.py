@@ -9,7 +9,8 @@ from typing import Any
 from modenc.data.kinds import KINDS, DataKind
 from modenc.data.sources import Source, resolve_source
 from modenc.recipe.parse import Issue, Place, unknown_keys
-from modenc.recipe.settings import ALSO_READS, FRESH, PHASED_OBJECTIVES, LanguagePlan
+from modenc.recipe.plan import ALSO_READS, PHASED_OBJECTIVES, LanguagePlan
+from modenc.recipe.settings import FRESH
 
 LONGEST_REPLACEMENT = 4
 """Most characters in place of one: a letter of another script is one to four letters."""

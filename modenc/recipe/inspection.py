@@ -31,7 +31,7 @@ from modenc.errors import DataError, closest_match
 from modenc.languages import find_code
 from modenc.recipe.checks import unknown_language
 from modenc.recipe.parse import Issue, Level, Place
-from modenc.recipe.settings import LanguagePlan
+from modenc.recipe.plan import LanguagePlan
 from modenc.texts import normalize
 
 _BUNDLED = "me5-small"

@@ -38,7 +38,8 @@ from modenc.recipe.parse import (
     parse,
     unknown_keys,
 )
-from modenc.recipe.settings import FRESH, SECTIONS, LanguagePlan, Recipe
+from modenc.recipe.plan import SECTIONS, LanguagePlan, Recipe
+from modenc.recipe.settings import FRESH
 
 TOP_LEVEL = ("name", "pivot", "hub", *SECTIONS, "languages")
 SHARED = ("base", "hub", "monolithic", "name", "pivot")

@@ -1,4 +1,4 @@
-"""The settings of recipes, a frozen dataclass for each section; and what each objective learns from.
+"""The sections of recipes, a frozen dataclass for each.
 
 The text under a field documents the key of the same name in the TOML file. The defaults are in
 ``recipes/_defaults.toml`` alone, so that no value is stated twice.
@@ -6,15 +6,14 @@ The text under a field documents the key of the same name in the TOML file. The 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, is_dataclass, replace
-from itertools import chain
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal
 
 from modenc.data.filters import Filters
-from modenc.data.kinds import KINDS, TRAINED_ON, DataKind
-from modenc.data.sources import Source as Source
+from modenc.data.kinds import TRAINED_ON
+from modenc.data.sources import Source
 from modenc.hub.layout import STAGE_MODULES
 from modenc.licenses import is_allowed
 from modenc.ranges import (
@@ -30,7 +29,6 @@ from modenc.ranges import (
     Tokens,
     at_least,
 )
-from modenc.recipe.parse import Place
 
 PaperObjective = Literal["contrastive", "bitranslation", "vmsst", "vmsst_contrastive", "musr", "emma_x"]
 EmbeddingStorage = Literal["float16", "int8"]
@@ -40,70 +38,6 @@ STAGES = tuple(STAGE_MODULES)
 
 FRESH = "fresh"
 """Value of a stage's ``start`` for a new adapter, which changes nothing at first."""
-
-PHASED_OBJECTIVES: dict[str, tuple[str, ...]] = {
-    "contrastive": (),
-    "bitranslation": ("decoder", "vmsst"),
-    "vmsst": ("decoder", "vmsst"),
-    "vmsst_contrastive": ("decoder", "vmsst"),
-    "musr": ("decoder", "musr"),
-    "emma_x": ("emma_x",),
-}
-"""Objectives that ``training/phases.py`` runs, the other papers' → the sections that they have besides."""
-
-_PHASED = {**dict.fromkeys(PHASED_OBJECTIVES, ("parallel",)), "emma_x": ("parallel", "text")}
-
-READS: dict[str, dict[str, tuple[str, ...]]] = {
-    "vocabulary": {"base": (), "trim": ("text",), "extend": ("text",), "focus": ("text",)},
-    "language_adaptation": {
-        "none": (),
-        "mlm": ("text",),
-        "distill": ("text",),
-        "mlm+distill": ("text",),
-        # What stage 4 reads.
-        "pivot": (),
-    },
-    "sentence_encoding": {
-        "none": (),
-        "mnrl": ("paraphrases",),
-        "simcse": ("text",),
-        "mnrl+simcse": ("paraphrases", "text"),
-    },
-    "alignment": {
-        "none": (),
-        "joint": ("cross_paraphrases", "parallel"),
-        "paraphrase": ("cross_paraphrases",),
-        "parallel": ("parallel",),
-        "scored": ("cross_scored_pairs",),
-        "scored+parallel": ("cross_scored_pairs", "parallel"),
-        **_PHASED,
-    },
-    "monolithic": {
-        "pivot": ("paraphrases",),
-        "monolingual": ("paraphrases",),
-        "cross": ("cross_paraphrases",),
-        "monolingual+cross": ("paraphrases", "cross_paraphrases"),
-        **_PHASED,
-    },
-}
-"""Section → its objective (the vocabulary's: method) → the lists of ``data`` that it reads, in the order of
-their batches."""
-
-ALSO_READS: dict[str, dict[str, tuple[str, ...]]] = {
-    "sentence_encoding": {
-        "scored_steps": ("scored_pairs",),
-        "keep_ranking_steps": ("scored_pairs", "passages"),
-    },
-    # With cross_paraphrases, all pairs of languages learn from each one's own paraphrases, too.
-    "alignment": {"keep_weight": ("passages",), "partners": ("paraphrases",)},
-}
-"""Section → a setting that can be on → the lists of ``data`` that it reads beside the objective's."""
-
-
-def may_read(section: str) -> frozenset[str]:
-    """Return all lists of ``data`` that a section reads with one choice or another."""
-    lists = [*READS[section].values(), *ALSO_READS.get(section, {}).values()]
-    return frozenset(name for found in lists for name in found)
 
 
 @dataclass(frozen=True)
@@ -293,7 +227,7 @@ class SentenceEncodingSettings:
 
     def has_further_phases(self) -> bool:
         """Check whether it trains after the objective, as on scored pairs."""
-        return any(getattr(self, key) for key in ALSO_READS["sentence_encoding"])
+        return bool(self.scored_steps or self.keep_ranking_steps)
 
 
 def summarize(settings: Mapping[str, Any]) -> str:
@@ -488,136 +422,7 @@ class RunSettings:
     """Seed of Python, NumPy and torch."""
     precision: Literal["auto", "fp32", "bf16"]
     """``auto``: bf16 where the processor has it, else fp32."""
-    threads: NonNegativeInt
-    """Number of torch threads; 0: torch's default."""
     checkpoint_every: PositiveInt
     """Steps between checkpoints that a killed run resumes from."""
     evaluate_every: NonNegativeInt
     """Steps between evaluations on the dev set, whose best weights are kept; 0 for the end only."""
-
-
-@dataclass(frozen=True)
-class LanguagePlan:
-    """All settings for training one language: the recipe, resolved for the language."""
-
-    lang: str
-    """Normalized code."""
-    pivot: str
-    """Code of the language all others are aligned to."""
-    hub: Path
-    """Hub folder."""
-    base: BaseSettings
-    run: RunSettings
-    data: DataSettings
-    vocabulary: VocabularySettings
-    language_adaptation: LanguageAdaptationSettings
-    sentence_encoding: SentenceEncodingSettings
-    alignment: AlignmentSettings
-    monolithic: MonolithicSettings
-    decoder: DecoderSettings
-    musr: MusrSettings
-    vmsst: VmsstSettings
-    emma_x: EmmaXSettings
-
-    def sources(self, *, all_licenses: bool = False) -> Iterator[tuple[Place, DataKind[Any], Source]]:
-        """Yield every source, after its place in the recipe and its kind of data.
-
-        Sources that ``data.licenses`` does not allow are left out, unless ``all_licenses``.
-        """
-        for name, kind in KINDS.items():
-            for position, source in enumerate(getattr(self.data.dev if kind.dev else self.data, name)):
-                if all_licenses or kind.dev or is_allowed(source.license, self.data.licenses):
-                    yield (*kind.place, position), kind, source
-
-    def builds_on(self) -> dict[str, Place]:
-        """Map the languages whose modules this one starts or learns from to the setting that names them."""
-        languages: dict[str, Place] = {}
-        if self.sentence_encoding.start != FRESH:
-            languages[self.sentence_encoding.start] = ("sentence_encoding", "start")
-        if self.alignment.objective != "none" and self.lang != self.pivot:
-            if self.alignment.start != FRESH:
-                languages.setdefault(self.alignment.start, ("alignment", "start"))
-            languages.setdefault(self.pivot, ("pivot",))
-        return languages
-
-    def reads(self, stage: str) -> tuple[str, ...]:
-        """List the lists of ``data`` that a stage trains on, in a fixed order."""
-        if stage == "vocabulary":
-            return READS[stage][self.vocabulary.method]
-        if stage == "sentence_encoding":
-            also = [names for key, names in ALSO_READS[stage].items() if getattr(self.sentence_encoding, key)]
-            return tuple(dict.fromkeys(chain(self.objective_reads(stage), *also)))
-        if stage == "language_adaptation" and self.language_adaptation.objective != "pivot":
-            return self.objective_reads(stage)
-        # Stage 2's 'pivot' reads what stage 4 does.
-        lists = self.objective_reads("alignment")
-        every_pair = self.alignment.partners == "all" and "cross_paraphrases" in lists
-        own = ALSO_READS["alignment"]["partners"] if every_pair else ()
-        # The pivot's sentences of cross-lingual data come with the other languages.
-        if self.lang == self.pivot:
-            return own
-        kept = ALSO_READS[stage]["keep_weight"] if stage == "alignment" and self.keeps_passages() else ()
-        return (*own, *lists, *kept)
-
-    def objective_reads(self, section: str) -> tuple[str, ...]:
-        """List the lists of ``data`` that the objective of a section learns from in a language."""
-        objective = getattr(self, section).objective
-        lists = READS[section][objective]
-        if objective != "emma_x":
-            return lists
-        unread_at = {"parallel": 0, "text": 1}
-        return tuple(name for name in lists if self.emma_x.warmup_share != unread_at[name])
-
-    def keeps_passages(self) -> bool:
-        """Check whether alignment keeps the cosines between passages and their queries."""
-        alignment = self.alignment
-        return bool(alignment.objective != "none" and alignment.keep_weight and self.data.allowed().passages)
-
-    def skips(self, stage: str) -> bool:
-        """Check whether a stage has nothing to do: it leaves the modules of the stage before as they are."""
-        if stage == "vocabulary":
-            return self.vocabulary.method == "base"
-        if stage == "sentence_encoding":
-            encoding = self.sentence_encoding
-            return (
-                encoding.objective == "none" and not encoding.has_further_phases() and encoding.start == FRESH
-            )
-        if stage == "language_adaptation":
-            objective = self.language_adaptation.objective
-            return objective == "none" or (objective == "pivot" and self.lang == self.pivot)
-        alone = self.lang == self.pivot and not self.aligns_all_pairs()
-        return alone or self.alignment.objective == "none"
-
-    def aligns_all_pairs(self) -> bool:
-        """Check whether all pairs of languages are aligned, in one training, and not each with the pivot."""
-        return self.alignment.partners == "all" and self.alignment.objective != "none"
-
-
-SECTIONS: dict[str, type] = {
-    name: hint
-    for name, hint in get_type_hints(LanguagePlan).items()
-    if isinstance(hint, type) and is_dataclass(hint)
-}
-"""Name → class of each section of a recipe that is in every language's plan, in the plan's order."""
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """A checked recipe: a plan for each language, in the order of training.
-
-    The pivot comes first, and each language after the one that it starts from.
-    """
-
-    name: str
-    path: Path
-    pivot: str
-    hub: Path
-    plans: dict[str, LanguagePlan]
-    text: str
-    """The whole resolved recipe as TOML (what ``modenc recipe show`` prints)."""
-    start_from: Path | None = None
-    """A hub that the pivot and the languages of ``start`` are copied from where ``hub`` lacks them."""
-    left_out: tuple[str, ...] = ()
-    """A line for each source that ``data.licenses`` does not allow."""
-    warnings: tuple[str, ...] = ()
-    """A line for each probable mistake in the files, if they were inspected."""

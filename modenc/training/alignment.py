@@ -18,7 +18,8 @@ from torch import nn
 
 from modenc.data.kinds import CrossRow, CrossScoredRow
 from modenc.hub.store import Hub
-from modenc.recipe.settings import FRESH, PHASED_OBJECTIVES, AlignmentSettings
+from modenc.recipe.plan import PHASED_OBJECTIVES
+from modenc.recipe.settings import FRESH, AlignmentSettings
 from modenc.training.adapters_io import (
     add_parallel_adapter,
     load_parallel_adapter,

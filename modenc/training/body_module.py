@@ -24,7 +24,8 @@ from modenc.composition.modules import read_modules
 from modenc.composition.st_module import most_positions
 from modenc.evaluation.retrieval import Vectors
 from modenc.hub.layout import LanguageLayout
-from modenc.recipe.settings import LanguagePlan, RunSettings
+from modenc.recipe.plan import LanguagePlan
+from modenc.recipe.settings import RunSettings
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,8 @@ from modenc.data import kinds
 from modenc.data.kinds import DataKind, PassageRow
 from modenc.data.text import sentence_key
 from modenc.data.training_sets import TrainingSet, load, load_dev
-from modenc.recipe.settings import LanguagePlan, OptimizerSettings
+from modenc.recipe.plan import LanguagePlan
+from modenc.recipe.settings import OptimizerSettings
 
 Row = TypeVar("Row")
 

@@ -25,7 +25,7 @@ from modenc.base_model import BaseModel, resolve_base
 from modenc.data.kinds import ParaphraseRow
 from modenc.data.training_sets import TrainingSet
 from modenc.errors import RecipeError
-from modenc.recipe.settings import PHASED_OBJECTIVES, READS, LanguagePlan, Recipe
+from modenc.recipe.plan import PHASED_OBJECTIVES, READS, LanguagePlan, Recipe
 from modenc.storage import disk_errors, whole_folder
 from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData
@@ -78,8 +78,6 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     _check(plans)
     plan = next(iter(plans.values()))
     settings, base = plan.monolithic, resolve_base(plan.base.model)
-    if plan.run.threads:
-        torch.set_num_threads(plan.run.threads)
     logger.info("threads: %d", torch.get_num_threads())
     set_seed(plan.run.seed)
     body = base.load_body().requires_grad_(True)

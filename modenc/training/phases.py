@@ -25,7 +25,8 @@ from transformers import set_seed
 
 from modenc.data.kinds import ParallelRow
 from modenc.errors import RecipeError
-from modenc.recipe.settings import AlignmentSettings, LanguagePlan, MonolithicSettings, OptimizerSettings
+from modenc.recipe.plan import LanguagePlan
+from modenc.recipe.settings import AlignmentSettings, MonolithicSettings, OptimizerSettings
 from modenc.training.body_module import Encode
 from modenc.training.data_access import TrainingData, draw_rows, sample
 from modenc.training.dev import DevEvaluator

@@ -19,7 +19,8 @@ from modenc.hub.layout import HubInfo
 from modenc.hub.store import Hub
 from modenc.languages import language_name, listed_codes, normalize_code
 from modenc.recipe.checks import unknown_language
-from modenc.recipe.settings import STAGES, Recipe, summarize
+from modenc.recipe.plan import Recipe
+from modenc.recipe.settings import STAGES, summarize
 from modenc.storage import disk_errors
 from modenc.training.alignment import train_alignment
 from modenc.training.all_pairs import align_all_pairs
@@ -270,8 +271,6 @@ def _train_stages(stages: Mapping[str, Stage]) -> dict[str, StageRecord]:
     if len(records) == len(stages):
         logger.info("%s: %s: done before, skipped", title, name)
         return records
-    if plan.run.threads:
-        torch.set_num_threads(plan.run.threads)
     summary = summarize(vars(getattr(plan, name)))
     logger.info("%s: %s: %s, %d threads", title, name, summary, torch.get_num_threads())
     for stage in stages.values():

@@ -37,7 +37,8 @@ from modenc.hub.card import (
 from modenc.hub.layout import README_FILE, LanguageLayout, files_below, sha256
 from modenc.hub.store import Hub
 from modenc.languages import language_name
-from modenc.recipe.settings import FRESH, Recipe, may_read
+from modenc.recipe.plan import Recipe, may_read
+from modenc.recipe.settings import FRESH
 from modenc.training.body_module import Encode, encoder_of
 from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevEvaluator

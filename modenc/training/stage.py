@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,8 @@ from modenc.composition.modules import read_modules
 from modenc.errors import RecipeError
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
-from modenc.recipe.settings import FRESH, PHASED_OBJECTIVES, STAGES, LanguagePlan
+from modenc.recipe.plan import PHASED_OBJECTIVES, LanguagePlan
+from modenc.recipe.settings import FRESH, STAGES
 from modenc.storage import exclusive_lock, whole_file, write_atomically
 from modenc.training.body_module import set_dropout
 from modenc.training.data_access import TrainingData
@@ -259,12 +260,10 @@ def refuse_several_processes() -> None:
         )
 
 
-@contextmanager
-def training_lock(folder: Path, wait: float = 0) -> Iterator[None]:
+def training_lock(folder: Path, wait: float = 0) -> AbstractContextManager[None]:
     """Lock a work folder; RecipeError if another training holds it for more than ``wait`` seconds."""
     held = RecipeError(
         f"{folder}: another training is running here; wait until it is done, or give this one "
         "a run.work_dir of its own"
     )
-    with exclusive_lock(folder, held, wait):
-        yield
+    return exclusive_lock(folder, held, wait)

@@ -214,13 +214,8 @@ class AuxiliaryModel(nn.Module):
 
     def __init__(self, auxiliary: nn.Module, loss: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.parts = auxiliary  # the name in checkpoints
+        self.auxiliary = auxiliary
         self.loss = loss
-
-    @property
-    def auxiliary(self) -> nn.Module:
-        """The modules."""
-        return self.parts
 
     def forward(self, rows: Tensor) -> dict[str, Tensor]:
         """Return the loss of the rows."""

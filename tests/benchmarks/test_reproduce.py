@@ -61,10 +61,10 @@ def test_reproduce_shares_first_stages_and_does_not_make_stored_runs_again(
 
 
 def test_reproduce_trains_full_variants_as_one_model(reproduce, called, tmp_path, monkeypatch):
-    _run(reproduce, monkeypatch, tmp_path, "--only", "captions_full_m", "--seed", "14", "run.threads=1")
+    _run(reproduce, monkeypatch, tmp_path, "--only", "captions_full_m", "--seed", "14", "run.precision=fp32")
     model = str(tmp_path / "runs" / "captions_full_m" / "seed-14" / "model")
     train, evaluated = called
-    assert train[-3:] == ("run.threads=1", "--monolithic", model)
+    assert train[-3:] == ("run.precision=fp32", "--monolithic", model)
     assert evaluated[1:5] == ("--model", model, "--suite", "captions")
     stored = reproduce.load_results(tmp_path / "results" / "captions_full_m" / "seed-14")
     assert (stored.name, stored.about["system"]["model"]) == ("captions_full_m", "captions_full_m")

@@ -10,10 +10,9 @@ import pytest
 import tiny_models
 import zstandard
 
-from modenc.data.sources import read_rows, resolve_source
+from modenc.data.sources import Source, read_rows, resolve_source
 from modenc.errors import DataError
 from modenc.recipe.loader import load_recipe
-from modenc.recipe.settings import Source
 
 pytest.importorskip("peft", reason="the training half is not installed")
 

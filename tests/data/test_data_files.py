@@ -10,9 +10,8 @@ import pytest
 import zstandard
 
 from modenc.data.formats import file_format, flatten, read_file
-from modenc.data.sources import read_rows, resolve_source
+from modenc.data.sources import Source, read_rows, resolve_source
 from modenc.errors import DataError
-from modenc.recipe.settings import Source
 
 
 def _read(folder, **settings):

@@ -17,9 +17,9 @@ from modenc.data.kinds import (
     TEXT,
     ScoredRow,
 )
+from modenc.data.sources import Source
 from modenc.data.training_sets import load, load_dev
 from modenc.errors import DataError
-from modenc.recipe.settings import Source
 
 KK, EN = tiny_models.sentences("kk"), tiny_models.sentences("en")
 

@@ -12,9 +12,8 @@ import pytest
 from modenc.cli.text_io import read_texts
 from modenc.data import formats
 from modenc.data.formats import read_file
-from modenc.data.sources import read_rows
+from modenc.data.sources import Source, read_rows
 from modenc.errors import DataError
-from modenc.recipe.settings import Source
 
 CAT, RAIN, BUS = "The cat sleeps.", "It rains today.", "Күн жылы."
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from modenc.data.sources import Source
 from modenc.errors import RecipeError
 from modenc.recipe.loader import load_recipe
-from modenc.recipe.settings import Source
 
 
 def load(path: Path, *overrides: str):

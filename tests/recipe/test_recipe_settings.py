@@ -10,9 +10,10 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import pytest
 
 from modenc.data.kinds import TRAINED_ON
+from modenc.data.sources import Source
 from modenc.ranges import Range
 from modenc.recipe.files import DEFAULTS_FILE, recipes_folder
-from modenc.recipe.settings import ALSO_READS, READS, SECTIONS, Source, may_read
+from modenc.recipe.plan import ALSO_READS, READS, SECTIONS, may_read
 
 DEFAULTS = tomllib.loads((recipes_folder() / DEFAULTS_FILE).read_text(encoding="utf-8"))
 

@@ -6,7 +6,7 @@ import pytest
 
 from modenc.recipe.files import recipes_folder, shipped_recipes
 from modenc.recipe.loader import load_recipe
-from modenc.recipe.settings import PHASED_OBJECTIVES
+from modenc.recipe.plan import PHASED_OBJECTIVES
 
 SHIPPED = shipped_recipes()
 VARIANTS = sorted((recipes_folder() / "variants").glob("[a-z]*.toml"))

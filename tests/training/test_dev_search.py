@@ -7,12 +7,12 @@ from tiny_recipe import write_table
 
 from modenc import ModularEncoder
 from modenc.data.kinds import SEARCH, SearchRow
+from modenc.data.sources import Source
 from modenc.data.training_sets import load_dev
 from modenc.errors import DataError
 from modenc.evaluation.search import make_search_set, search_metrics
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
-from modenc.recipe.settings import Source
 from modenc.training.data_access import TrainingData
 from modenc.training.pipeline import train
 

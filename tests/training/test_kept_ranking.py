@@ -10,10 +10,10 @@ from test_objectives import _Encoder
 from trainings import NO_DEV, SCORED_PAIRS
 
 from modenc.data.kinds import PASSAGES, PassageRow
+from modenc.data.sources import Source
 from modenc.data.training_sets import load
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
-from modenc.recipe.settings import Source
 from modenc.training.data_access import draw_neighbors, passage_set, random_span
 from modenc.training.objectives.distillation import CosineDistillationLoss, RankingDistillationLoss
 from modenc.training.pipeline import train

@@ -9,7 +9,7 @@ from modenc import ModularEncoder
 from modenc.errors import RecipeError
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
-from modenc.recipe.settings import PHASED_OBJECTIVES
+from modenc.recipe.plan import PHASED_OBJECTIVES
 from modenc.training import phases
 from modenc.training.data_access import draw_rows
 from modenc.training.monolithic import train_monolithic
