@@ -141,18 +141,18 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             members.setdefault(text.lang, []).append(text)
         _, loaded = self.cache.load(members)
         prefix = normalize_prompt(prompt)
-        group = {
+        shares_batches = {
             code: code if len(own) >= 2 * batch_size else loaded[code].lora_fingerprint
             for code, own in members.items()
         }
-        sizes = Counter(group[text.lang] for text in texts)
+        sizes = Counter(shares_batches[text.lang] for text in texts)
         large = [name for name, size in sizes.items() if size >= 2 * batch_size]
         start = {name: position * _ORDER_STEP for position, name in enumerate(large, start=1)}
         for code, own in members.items():
             tokenizer = loaded[code].tokenizer or self.cache.base_tokenizer
             tokens = tokenize(tokenizer, [prefix + text for text in own], self._max_seq_length)
             for text, (text.tokens, text.cut) in zip(own, tokens, strict=True):
-                text.order = start.get(group[code], 0) + len(text.tokens)
+                text.order = start.get(shares_batches[code], 0) + len(text.tokens)
 
     def preprocess(self, inputs: Sequence[str], prompt: str | None = None, **_: Any) -> dict[str, Any]:
         """Make a batch of texts, tokenized by their languages' tokenizers.

@@ -145,7 +145,7 @@ def unknown_keys(
                 yield Issue((*path, key), f"{what}; known: {', '.join(known)}")
 
 
-def parse(cls: type[T], table: Any, path: Place, issues: list[Issue], fallback: Any = INVALID) -> T:
+def parse(cls: type[T], table: Any, path: Place, issues: list[Issue], defaults: Any = INVALID) -> T:
     """Make an instance of the dataclass ``cls`` from a table; errors are added to ``issues``, not raised.
 
     Args:
@@ -155,19 +155,19 @@ def parse(cls: type[T], table: Any, path: Place, issues: list[Issue], fallback: 
         table: the value in the file.
         path: its place in the file.
         issues: errors are added here.
-        fallback: an instance whose values replace wrong or missing ones, so that the rest can still be
+        defaults: an instance whose values replace wrong or missing ones, so that the rest can still be
             checked; without it, and without a default, the result is ``INVALID``.
     """
     if isinstance(table, str) and (key := getattr(cls, "SHORTHAND", None)):
         table = {key: table}
     if not isinstance(table, dict):
         issues.append(Issue(path, f"expected a table, found {describe(table)}"))
-        return cast(T, fallback)
+        return cast(T, defaults)
     hints = _type_hints(cast(Any, cls))
     issues += unknown_keys(table, hints, path)
     values = {}
     for item in fields(cast(Any, cls)):
-        value = default = _default(item, fallback)
+        value = default = _default(item, defaults)
         here = (*path, item.name)
         if item.name in table:
             value = _convert(hints[item.name], table[item.name], here, issues, default)
@@ -186,21 +186,21 @@ def describe(value: Any) -> str:
     return f"a {'table' if isinstance(value, dict) else type(value).__name__}"
 
 
-def _default(item: Field[Any], fallback: Any) -> Any:
-    if is_dataclass(fallback):
-        return getattr(fallback, item.name)
+def _default(item: Field[Any], defaults: Any) -> Any:
+    if is_dataclass(defaults):
+        return getattr(defaults, item.name)
     if item.default_factory is not MISSING:
         return item.default_factory()
     return INVALID if item.default is MISSING else item.default
 
 
-def _convert(hint: Any, value: Any, path: Place, issues: list[Issue], fallback: Any = INVALID) -> Any:
+def _convert(hint: Any, value: Any, path: Place, issues: list[Issue], default: Any = INVALID) -> Any:
     """Convert ``value`` to the type ``hint``; after adding an error, return ``INVALID``."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):  # a type or None, and no file has None
-        return _convert(arguments[0], value, path, issues, fallback)
+        return _convert(arguments[0], value, path, issues, default)
     if is_dataclass(hint):
-        return parse(cast(type, hint), value, path, issues, fallback)
+        return parse(cast(type, hint), value, path, issues, default)
     if error := _error(hint, value):
         issues.append(Issue(path, error))
         return INVALID
