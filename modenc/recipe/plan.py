@@ -162,15 +162,18 @@ class LanguagePlan:
         if stage == "vocabulary":
             return self.vocabulary.method == "base"
         if stage == "sentence_encoding":
-            encoding = self.sentence_encoding
-            return (
-                encoding.objective == "none" and not encoding.has_further_phases() and encoding.start == FRESH
-            )
+            return not self.trains_encoding() and self.sentence_encoding.start == FRESH
         if stage == "language_adaptation":
             objective = self.language_adaptation.objective
             return objective == "none" or (objective == "pivot" and self.lang == self.pivot)
         alone = self.lang == self.pivot and not self.aligns_all_pairs()
         return alone or self.alignment.objective == "none"
+
+    def trains_encoding(self) -> bool:
+        """Check whether stage 3 trains, by its objective or after it, as on scored pairs."""
+        encoding = self.sentence_encoding
+        further = any(getattr(encoding, key) for key in ALSO_READS["sentence_encoding"])
+        return encoding.objective != "none" or further
 
     def aligns_all_pairs(self) -> bool:
         """Check whether all pairs of languages are aligned, in one training, and not each with the pivot."""

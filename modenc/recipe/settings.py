@@ -225,10 +225,6 @@ class SentenceEncodingSettings:
     scale: PositiveFloat
     """Inverse temperature of the softmax over cosines (MNRL: 20)."""
 
-    def has_further_phases(self) -> bool:
-        """Check whether it trains after the objective, as on scored pairs."""
-        return bool(self.scored_steps or self.keep_ranking_steps)
-
 
 def summarize(settings: Mapping[str, Any]) -> str:
     """Describe a stage's settings: ``extend``, ``mnrl then scored pairs from kk``, ``copied from kk``."""

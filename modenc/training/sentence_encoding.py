@@ -35,7 +35,7 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
     """Train SE on the body with LA merged, and write ``se/``; returns metrics."""
     settings = stage.plan.sentence_encoding
     start = None if settings.start == FRESH else published_adapter(stage, settings.start)
-    if settings.objective == "none" and not settings.has_further_phases():
+    if not stage.plan.trains_encoding():
         if start is not None:
             shutil.copytree(start, stage.modules.se)
         return {}
