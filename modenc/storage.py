@@ -60,6 +60,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.stem}.tmp-{secrets.token_hex(8)}{path.suffix}")
     try:
         yield temporary
+        sync(temporary)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -70,7 +71,6 @@ def write_atomically(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
-        sync(temporary)
 
 
 def sync(path: Path) -> None:

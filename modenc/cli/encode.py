@@ -31,7 +31,7 @@ from modenc.cli.parts import KEPT, Part, check_place, list_parts, missing_parts
 from modenc.cli.text_io import LANG_COLUMN, LINES_AT_ONCE, has_columns, read_texts, source_files
 from modenc.errors import OptionError
 from modenc.hub.layout import PROMPT_NAMES
-from modenc.storage import disk_errors, sync, whole_file
+from modenc.storage import disk_errors, whole_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -185,7 +185,6 @@ def _encode(args: argparse.Namespace, encoder: ModularEncoder, parts: Sequence[P
                         count += write_npy(temporary, batches, width)
                     else:
                         count += write_parquet(temporary, batches, width, part.first)
-                    sync(temporary)
                 position = part.first + (part.rows or 0)
     logger.info("%s: %d vectors", args.output, count)
 

@@ -25,7 +25,7 @@ from modenc.data.formats import Row, file_format, read_file, text_in_column
 from modenc.data.text import one_line
 from modenc.errors import DataError, OptionError
 from modenc.languages import normalize_code
-from modenc.storage import disk_errors, sync, whole_file
+from modenc.storage import disk_errors, whole_file
 from modenc.texts import normalize
 from modenc.translation import REASONS, Chain, PairFilter
 
@@ -142,17 +142,19 @@ def _translate_part(
     path = Path(part.files[0])
     rows = islice(_read(path, columns), part.first, None if part.rows is None else part.first + part.rows)
     counts, header = Counter[str](read=0, kept=0), list[str]()
-    with disk_errors(part.path, KEPT), whole_file(part.path) as temporary:
-        with temporary.open("w", encoding="utf-8", newline="\n") as stream:
-            while batch := list(islice(rows, _ROWS_AT_ONCE)):
-                for output, reason in _translate(args, columns, chain, pair_filter, path, batch):
-                    if not header:
-                        header = list(output)
-                        stream.write(_line(header))
-                    if not reason:
-                        stream.write(_line([output[name] for name in header]))
-                    counts.update({"read": 1, reason or "kept": 1})
-        sync(temporary)
+    with (
+        disk_errors(part.path, KEPT),
+        whole_file(part.path) as temporary,
+        temporary.open("w", encoding="utf-8", newline="\n") as stream,
+    ):
+        while batch := list(islice(rows, _ROWS_AT_ONCE)):
+            for output, reason in _translate(args, columns, chain, pair_filter, path, batch):
+                if not header:
+                    header = list(output)
+                    stream.write(_line(header))
+                if not reason:
+                    stream.write(_line([output[name] for name in header]))
+                counts.update({"read": 1, reason or "kept": 1})
     return counts
 
 

@@ -1,6 +1,6 @@
 """Inference with a frozen body of the BERT family: layers with the norm after each residual.
 
-``x = norm(x + Attention(x))``, then ``x = norm(x + FFN(x) + scaling * Up(relu(Down(x))))``. A language's
+``x = norm(x + Attention(x))``, then ``x = norm(x + FFN(x) + Up(relu(Down(x))))``. A language's
 adapters are merged into the weights, or :class:`RowAdapters` adds them.
 
 A batch is split into buckets of rows of similar length, so that little is computed for padding. oneDNN
@@ -334,8 +334,7 @@ class BankMatrices(NamedTuple):
     lora: Matrices
     """(Layer number, name of the linear layer) → A [slots, rank, in] and B [slots, rank, out]."""
     parallel_adapters: Matrices
-    """Layer number → down [slots, bottleneck, hidden], its bias, up [slots, bottleneck, hidden], its bias.
-    Up and its bias are multiplied by the scaling."""
+    """Layer number → down [slots, bottleneck, hidden], its bias, up [slots, bottleneck, hidden], its bias."""
 
 
 class RowAdapters:
@@ -362,7 +361,7 @@ class RowAdapters:
         return y
 
     def add_parallel_adapter(self, number: int, y: Tensor, x: Tensor) -> Tensor:
-        """Add ``scaling * Up(relu(Down(x)))`` of a layer's adapter, if any, to y [tokens, ·] in place.
+        """Add ``Up(relu(Down(x)))`` of a layer's adapter, if any, to y [tokens, ·] in place.
 
         One language after another: a copy of these matrices for each row takes longer than their products.
         """

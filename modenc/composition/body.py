@@ -2,7 +2,7 @@
 
 For language l an adapted linear layer gives ``W x + B_l A_l x`` (LA and SE concatenated, merged here
 into ``W`` in float32, once, from the untouched body), and a feed-forward block gives
-``FFN(x) + scaling * Up(relu(Down(x)))`` before its residual and layer norm. A composed body shares
+``FFN(x) + Up(relu(Down(x)))`` before its residual and layer norm. A composed body shares
 all unchanged tensors with the original.
 """
 
@@ -29,7 +29,6 @@ class ParallelOutput(nn.Module):
         self.dense: nn.Module = old.dense
         self.dropout: nn.Module = old.dropout
         self.LayerNorm: nn.Module = old.LayerNorm
-        self.scaling = adapter.scaling
         self.down_weight = nn.Parameter(adapter.down_weight, requires_grad=False)
         self.down_bias = nn.Parameter(adapter.down_bias, requires_grad=False)
         self.up_weight = nn.Parameter(adapter.up_weight, requires_grad=False)
@@ -38,7 +37,7 @@ class ParallelOutput(nn.Module):
     def forward(self, hidden_states: Tensor, input_tensor: Tensor) -> Tensor:
         """Return the block's output from its inner activations and its input, both [batch, length, ·]."""
         down = torch.relu(nn.functional.linear(input_tensor, self.down_weight, self.down_bias))
-        parallel = nn.functional.linear(down, self.up_weight, self.up_bias) * self.scaling
+        parallel = nn.functional.linear(down, self.up_weight, self.up_bias)
         output: Tensor = self.LayerNorm(self.dropout(self.dense(hidden_states)) + parallel + input_tensor)
         return output
 

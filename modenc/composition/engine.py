@@ -2,7 +2,7 @@
 
 Each language has a slot in the :class:`AdapterBank`; one slot is all zeros, for the base without modules.
 A row of language l gets ``y += B_l A_l x`` (LA and SE, concatenated) in linear layers, by one batched product
-over all rows, and ``y += scaling * Up_l(relu(Down_l(x)))`` in feed-forward blocks.
+over all rows, and ``y += Up_l(relu(Down_l(x)))`` in feed-forward blocks.
 
 *Batched*: all rows share the body's weights, and each row's own adapters are added to their products.
 *Merged*: a language's adapters are added to the weights once, so that its texts cost what the base's do.
@@ -351,12 +351,7 @@ def _as_bank_matrices(modules: LanguageModules) -> BankMatrices:
     return BankMatrices(
         lora,
         {
-            number: (
-                layer.down_weight,
-                layer.down_bias,
-                layer.up_weight.T * layer.scaling,
-                layer.up_bias * layer.scaling,
-            )
+            number: (layer.down_weight, layer.down_bias, layer.up_weight.T, layer.up_bias)
             for number, layer in modules.parallel_adapters.items()
         },
     )

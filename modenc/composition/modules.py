@@ -8,9 +8,8 @@ they become one adapter of the summed rank.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
@@ -19,7 +18,7 @@ from transformers import PreTrainedTokenizerFast
 
 from modenc.errors import HubError
 from modenc.hub.checks import LoraWeights, ParallelWeights
-from modenc.hub.layout import MOST_INT8, LanguageLayout
+from modenc.hub.layout import MOST_INT8, PART_FILES, LanguageLayout
 from modenc.hub.reading import StoredLanguage, read_parts
 
 
@@ -35,7 +34,7 @@ class LoraLayer:
 
 @dataclass(frozen=True)
 class ParallelAdapter:
-    """Parallel adapter of one feed-forward block: ``scaling * Up(relu(Down(x)))``."""
+    """Parallel adapter of one feed-forward block: ``Up(relu(Down(x)))``, ``Up`` multiplied by the scaling."""
 
     down_weight: Tensor
     """[bottleneck, hidden]"""
@@ -43,7 +42,6 @@ class ParallelAdapter:
     up_weight: Tensor
     """[hidden, bottleneck]"""
     up_bias: Tensor
-    scaling: float
 
 
 @dataclass(frozen=True)
@@ -74,27 +72,20 @@ class LanguageModules:
         return hasher.hexdigest() if self.lora else ""
 
 
-def read_modules(layout: LanguageLayout, hidden_size: int) -> LanguageModules:
-    """Read all parts in a language's folder, which needs no card.
+def read_modules(
+    layout: LanguageLayout, hidden_size: int, parts: Iterable[str] = PART_FILES
+) -> LanguageModules:
+    """Read a language's folder, which needs no card.
 
     Args:
         layout: the folder.
         hidden_size: width of the base.
+        parts: parts to read, of ``tokenizer embeddings la se cla``; by default all that are there.
 
     Raises:
         HubError: a part cannot be used.
     """
-    return to_modules(read_parts(layout, hidden_size))
-
-
-def read_lora(folder: Path, hidden_size: int) -> dict[str, LoraLayer]:
-    """Read the peft LoRA in a language's folder ``la`` or ``se``, as module name → LoRA layer.
-
-    Raises:
-        HubError: it cannot be used.
-    """
-    language = read_parts(LanguageLayout(folder.parent), hidden_size, [folder.name])
-    return _lora_layers(language.la or language.se)
+    return to_modules(read_parts(layout, hidden_size, parts))
 
 
 def to_modules(language: StoredLanguage) -> LanguageModules:
@@ -147,8 +138,12 @@ def _lora_layers(adapter: Mapping[str, LoraWeights]) -> dict[str, LoraLayer]:
 
 
 def _parallel_adapter(weights: ParallelWeights) -> ParallelAdapter:
-    tensors = {key: torch.from_numpy(item).float() for key, item in vars(weights).items() if key != "scaling"}
-    return ParallelAdapter(**tensors, scaling=weights.scaling)
+    return ParallelAdapter(
+        down_weight=torch.from_numpy(weights.down_weight).float(),
+        down_bias=torch.from_numpy(weights.down_bias).float(),
+        up_weight=torch.from_numpy(weights.up_weight).float() * weights.scaling,
+        up_bias=torch.from_numpy(weights.up_bias).float() * weights.scaling,
+    )
 
 
 def quantize_rows(table: Tensor) -> tuple[Tensor, Tensor]:

@@ -40,21 +40,6 @@ _MAX_HELD_OUT_SHARE = 0.1
 
 
 @dataclass(frozen=True)
-class SourceRecord:
-    """Description of a source, an entry of a card's ``data``."""
-
-    role: str
-    """Name of its :class:`DataKind`. In recipes and rows, a role is what a column holds."""
-    source: str
-    """Name from the recipe: a file or a data set."""
-    license: str
-    rows: int
-    """Number of rows used."""
-    translator: str = ""
-    """What translated the rows."""
-
-
-@dataclass(frozen=True)
 class TrainingSet(Generic[T]):
     """The usable rows of a kind of data."""
 
@@ -64,7 +49,9 @@ class TrainingSet(Generic[T]):
     """Held-out rows, all different; at most a tenth of all rows, and none of their texts is in ``train``."""
     counts: Counter[str]
     """Number of rows ``kept``, and of dropped rows by reason."""
-    sources: list[SourceRecord]
+    sources: list[dict[str, Any]]
+    """Entries of a card's ``data``, one for each source: ``role``, the name of its :class:`DataKind`;
+    ``source``, a file or data set; ``license``; ``rows``, the number of those used; ``translator``."""
     fingerprint: str
     """SHA-256 of the rows."""
 
@@ -100,13 +87,14 @@ def load(
         filters = replace(filters, max_chars=_LONGEST_PASSAGE)
     row_filter = TextFilter(filters, lang, not_in=not_in)
     found: list[Row] = []
-    records: list[SourceRecord] = []
+    records: list[dict[str, Any]] = []
     for source in sources:
         resolved = resolve_source(source, lang, pivot)
         usable = list(row_filter.select(kind.read(source, lang, pivot, root), kind))
-        name = _name(resolved, {record.source for record in records})
+        name = _name(resolved, {record["source"] for record in records})
         found += usable * source.repeat
-        records.append(SourceRecord(kind.name, name, source.license, len(usable), resolved.translator))
+        about = {"license": source.license, "rows": len(usable), "translator": resolved.translator}
+        records.append({"role": kind.name, "source": name, **about})
     row_filter.check.check_language_share()
     if sources:
         count, counted = row_filter.counts["kept"], summary(row_filter.counts)

@@ -1,9 +1,9 @@
 """Conversion of a parallel adapter to more neurons of its feed-forward block.
 
-A block computes ``V act(W x + b) + c``, its adapter ``s U relu(D x + d) + s e``. With ``act`` = ReLU both
-together are one wider block with the weights ``[W; D]`` and ``[V, s U]``. Smooth activations, such as GELU,
+A block computes ``V act(W x + b) + c``, its adapter ``U relu(D x + d) + e``. With ``act`` = ReLU both
+together are one wider block with the weights ``[W; D]`` and ``[V, U]``. Smooth activations, such as GELU,
 approach ReLU far from 0: ``act(k z) / k → relu(z)`` as k grows, for GELU with an error of at most 0.17 / k.
-So with ``[W; k D]`` and ``[V, (s / k) U]`` a plain BERT computes the same as the modules. k is a power of
+So with ``[W; k D]`` and ``[V, U / k]`` a plain BERT computes the same as the modules. k is a power of
 two, which does not round weights; 4096 suffices for float32, and allows activations up to 16 in float16.
 """
 
@@ -66,8 +66,8 @@ def _widen(weights: dict[str, Tensor], layer: str, adapter: ParallelAdapter | No
         width = len(adapter.down_bias)
         down[:width] = _STEEPNESS * adapter.down_weight
         bias[:width] = _STEEPNESS * adapter.down_bias
-        up[:, :width] = adapter.scaling / _STEEPNESS * adapter.up_weight
-        weights[f"{outer}.bias"] = weights[f"{outer}.bias"] + adapter.scaling * adapter.up_bias
+        up[:, :width] = adapter.up_weight / _STEEPNESS
+        weights[f"{outer}.bias"] = weights[f"{outer}.bias"] + adapter.up_bias
     weights[f"{inner}.weight"] = torch.cat([weights[f"{inner}.weight"], down])
     weights[f"{inner}.bias"] = torch.cat([weights[f"{inner}.bias"], bias])
     weights[f"{outer}.weight"] = torch.cat([weights[f"{outer}.weight"], up], dim=1)

@@ -127,27 +127,19 @@ def sample(rows: Sequence[Row], count: int, seed: int) -> list[Row]:
 
 
 def draw_passages(rows: Sequence[PassageRow], optimizer: OptimizerSettings, turns: int, seed: int) -> Dataset:
-    """Make a data set of as many passages as the steps read, with ``turns`` kinds of batches in turn."""
-    needed = math.ceil(optimizer.steps * optimizer.rows_a_step() / turns)
-    return passage_set(draw_neighbors(rows, optimizer.batch_size, needed, seed), seed)
+    """Draw as many passages as the steps read, with ``turns`` kinds of batches in turn, and their queries.
 
-
-def draw_neighbors(rows: Sequence[Row], batch: int, count: int, seed: int) -> list[Row]:
-    """Draw ``count`` rows in batches of neighbors, in a seeded random order of the batches."""
+    A batch is of neighbors; the batches are in a seeded random order. A passage without a query is asked for
+    by a span of it, as in the inverse cloze task (Lee et al., 2019), and left whole.
+    """
+    batch, needed = optimizer.batch_size, math.ceil(optimizer.steps * optimizer.rows_a_step() / turns)
     batches = [rows[start : start + batch] for start in range(0, len(rows), batch)]
     whole = [found for found in batches if len(found) == batch] or batches
-    return [row for found in sample(whole, math.ceil(count / batch), seed) for row in found]
-
-
-def passage_set(rows: Sequence[PassageRow], seed: int) -> Dataset:
-    """Make a data set of passages with their queries; those without one are asked for by a span of theirs.
-
-    Such a query is the inverse cloze task's (Lee et al., 2019), with the passage left whole.
-    """
+    drawn = [row for found in sample(whole, math.ceil(needed / batch), seed) for row in found]
     draw = random.Random(seed)
-    queries = [row.query or random_span(row.passage, draw) for row in rows]
-    passages = [row.passage for row in rows]
-    return Dataset.from_dict({"query": queries, "passage": passages, "label": list(range(len(rows)))})
+    queries = [row.query or random_span(row.passage, draw) for row in drawn]
+    passages = [row.passage for row in drawn]
+    return Dataset.from_dict({"query": queries, "passage": passages, "label": list(range(len(drawn)))})
 
 
 def random_span(text: str, draw: random.Random) -> str:

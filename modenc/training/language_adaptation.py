@@ -16,7 +16,8 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.composition.body import compose
-from modenc.composition.modules import LanguageModules, read_lora
+from modenc.composition.modules import read_modules
+from modenc.hub.layout import LanguageLayout
 from modenc.recipe.settings import FRESH, LanguageAdaptationSettings
 from modenc.training.adapters_io import ATTENTION_LAYERS, add_lora, save_lora, scaled_adapter
 from modenc.training.alignment import learn_from_pivot
@@ -103,9 +104,8 @@ def _with_start(stage: Stage, body: PreTrainedModel) -> PreTrainedModel:
     start = stage.plan.sentence_encoding.start
     if start == FRESH or stage.plan.language_adaptation.objective not in ("distill", "pivot"):
         return body
-    adapter = published_adapter(stage, start)
-    encoding = LanguageModules(stage.plan.lang, None, None, read_lora(adapter, stage.base.hidden_size), {})
-    return compose(body, encoding, align=False)
+    published = LanguageLayout(published_adapter(stage, start).parent)
+    return compose(body, read_modules(published, stage.base.hidden_size, ["se"]), align=False)
 
 
 def _adapt_to_pivot(

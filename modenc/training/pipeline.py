@@ -30,13 +30,12 @@ from modenc.training.publishing import publish_language
 from modenc.training.sentence_encoding import train_sentence_encoding
 from modenc.training.stage import (
     Stage,
-    StageRecord,
     begin,
     discard,
     finish,
     iterate_stages,
     modules_needed,
-    read_stage_record,
+    read_finished,
     refuse_several_processes,
     training_lock,
 )
@@ -222,14 +221,14 @@ class _Training:
         # Other languages' data are forgotten, since they may fill the memory.
         own = self.recipe.plans.get(self.recipe.pivot)
         self.data = {plan.lang: self.data.get(plan.lang) or TrainingData(plan, own) for plan in plans}
-        stages, before = dict[str, Stage](), dict[str, dict[str, StageRecord]]()
+        stages, before = dict[str, Stage](), dict[str, dict[str, dict[str, Any]]]()
         for plan in plans:
             before[plan.lang] = {}
-            for stage in iterate_stages(plan, self.base, self.hub, self.data[plan.lang]):
+            for stage in iterate_stages(self.base, self.hub, self.data[plan.lang]):
                 if stage.name == job.stage:
                     stages[plan.lang] = stage
                     break
-                before[plan.lang][stage.name] = self._record_of(stage, job)
+                before[plan.lang][stage.name] = self._finished(stage, job)
         pivot = None
         if job.stage == "alignment" and plans[0].aligns_all_pairs():
             # In one order, whatever the recipe's is.
@@ -238,39 +237,39 @@ class _Training:
             joined = hashlib.sha256(joined.encode()).hexdigest()
             stages = {lang: replace(stage, fingerprint=joined) for lang, stage in stages.items()}
             pivot = stages[self.recipe.pivot].modules
-        records = _train_stages(stages)
+        finished = _train_stages(stages)
         if job.stage != STAGES[-1]:
             return {}
         return {
             lang: publish_language(
-                self.recipe, self.hub, stages[lang], before[lang] | {job.stage: records[lang]}, pivot=pivot
+                self.recipe, self.hub, stages[lang], before[lang] | {job.stage: finished[lang]}, pivot=pivot
             )
             for lang in job.languages
         }
 
-    def _record_of(self, stage: Stage, job: StageJob) -> StageRecord:
-        """Return the record of a stage that a job needs; RecipeError if it is not done."""
-        record, plan = read_stage_record(stage), stage.plan
-        if record is None:
+    def _finished(self, stage: Stage, job: StageJob) -> dict[str, Any]:
+        """Return the card's entry of a stage that a job needs; RecipeError if it is not done."""
+        entry, plan = read_finished(stage), stage.plan
+        if entry is None:
             only = "" if plan.aligns_all_pairs() else f" --lang {plan.lang}"
             raise RecipeError(
                 f"{plan.lang}: stage {stage.name} is not done with the present settings and data, and "
                 f"{job.stage} needs it; run: modenc train {self.recipe.name}{only}"
             )
-        return record
+        return entry
 
 
-def _train_stages(stages: Mapping[str, Stage]) -> dict[str, StageRecord]:
+def _train_stages(stages: Mapping[str, Stage]) -> dict[str, dict[str, Any]]:
     """Train a stage of one language, or the alignment of all pairs of them, unless it is done."""
     # The pivot's folder has the checkpoints of all pairs until the others are finished.
     pivot_last = sorted(stages.values(), key=lambda stage: stage.plan.lang == stage.plan.pivot)
     name, plan = pivot_last[-1].name, pivot_last[-1].plan
-    records = {lang: record for lang, stage in stages.items() if (record := read_stage_record(stage))}
+    finished = {lang: entry for lang, stage in stages.items() if (entry := read_finished(stage))}
     all_pairs = name == "alignment" and plan.aligns_all_pairs()
     title = "all pairs" if all_pairs else f"{plan.lang} ({language_name(plan.lang)})"
-    if len(records) == len(stages):
+    if len(finished) == len(stages):
         logger.info("%s: %s: done before, skipped", title, name)
-        return records
+        return finished
     summary = summarize(vars(getattr(plan, name)))
     logger.info("%s: %s: %s, %d threads", title, name, summary, torch.get_num_threads())
     for stage in stages.values():

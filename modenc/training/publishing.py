@@ -11,7 +11,7 @@ import hashlib
 import logging
 import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -42,7 +42,7 @@ from modenc.recipe.settings import FRESH
 from modenc.training.body_module import Encode, encoder_of
 from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevEvaluator
-from modenc.training.stage import Stage, StageRecord
+from modenc.training.stage import Stage
 from modenc.training.tokenizers import tokens_per_sentence
 
 logger = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def publish_language(
     recipe: Recipe,
     hub: Hub,
     stage: Stage,
-    records: Mapping[str, StageRecord],
+    finished: dict[str, dict[str, Any]],
     *,
     pivot: LanguageLayout | None = None,
 ) -> Path:
@@ -66,7 +66,7 @@ def publish_language(
         recipe: the recipe.
         hub: the hub.
         stage: the language's last stage, which is done.
-        records: stage → its record.
+        finished: stage → its entry in the card.
         pivot: the pivot's modules that these were trained with, by default those in the hub.
 
     Returns:
@@ -74,12 +74,12 @@ def publish_language(
     """
     plan = stage.plan
     old = hub.card(plan.lang) if plan.lang in hub.languages() else None
-    stages, sources = {name: vars(record) for name, record in records.items()}, _sources(hub, stage, records)
+    sources = _sources(hub, stage, finished)
     if old is not None:
         # A training by force has the same fingerprints, and may have been killed before this.
         files = {name: sha256(path) for name, path in files_below(stage.modules.root)}
         published = {name: record["sha256"] for name, record in old.files.items() if name != README_FILE}
-        if (old.stages, old.data, published) == (stages, sources, files):
+        if (old.stages, old.data, published) == (finished, sources, files):
             log_comparison(plan.lang, old.comparison)
             return hub.path / plan.lang
     card = Card(
@@ -87,7 +87,7 @@ def publish_language(
         name=language_name(plan.lang),
         base_id=hub.info.base_id,
         base_fingerprint=hub.info.base_fingerprint,
-        stages=stages,
+        stages=finished,
         data=sources,
         licenses=sorted({source["license"] for source in sources if source["license"]}),
         recipe=recipe.name,
@@ -106,16 +106,16 @@ def publish_language(
     return hub.path / plan.lang
 
 
-def _sources(hub: Hub, stage: Stage, records: Mapping[str, StageRecord]) -> list[dict[str, Any]]:
+def _sources(hub: Hub, stage: Stage, stages: Collection[str]) -> list[dict[str, Any]]:
     sources = {
-        (source.role, source.source): vars(source)
-        for name in records
+        (source["role"], source["source"]): source
+        for name in stages
         for rows in stage.data.used_by(name)
         for source in rows.sources
     }
     for name in _CAN_START:
         start = getattr(stage.plan, name).start
-        if name in records and start != FRESH and not stage.plan.skips(name):
+        if name in stages and start != FRESH and not stage.plan.skips(name):
             # The adapter comes with its own sources, here all that its language has of such kinds.
             kinds, entries = may_read(name), hub.card(start).data
             copied = {(entry["role"], entry["source"]): entry for entry in entries if entry["role"] in kinds}

@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.plan import PHASED_OBJECTIVES, LanguagePlan
 from modenc.recipe.settings import FRESH, STAGES
-from modenc.storage import exclusive_lock, whole_file, write_atomically
+from modenc.storage import exclusive_lock, write_atomically
 from modenc.training.body_module import set_dropout
 from modenc.training.data_access import TrainingData
 
@@ -89,21 +89,12 @@ class Stage:
         return compose(body, modules, align=False), modules.tokenizer or self.base.load_tokenizer()
 
 
-@dataclass(frozen=True)
-class StageRecord:
-    """The record that a finished stage leaves for the card."""
-
-    fingerprint: str
-    settings: dict[str, Any]
-    metrics: dict[str, Any]
-
-
-def iterate_stages(plan: LanguagePlan, base: BaseModel, hub: Hub, data: TrainingData) -> Iterator[Stage]:
+def iterate_stages(base: BaseModel, hub: Hub, data: TrainingData) -> Iterator[Stage]:
     """Yield a language's stages in order; ask for one only when the stage before it is done.
 
     A stage's data, and the cards of the modules that it reads from the hub, are read when it is asked for.
     """
-    before, fingerprint = None, base.fingerprint
+    plan, before, fingerprint = data.plan, None, base.fingerprint
     for name in STAGES:
         fingerprint = stage_fingerprint(data, name, fingerprint, hub)
         stage = Stage(name, plan, base, data, plan.run.work_dir / plan.lang / name, before, fingerprint)
@@ -143,23 +134,26 @@ def begin(stage: Stage) -> None:
         discard(stage.folder.parent / later)
 
 
-def finish(stage: Stage, metrics: dict[str, Any]) -> StageRecord:
-    """Mark a stage as done, and remove its checkpoints."""
-    metrics = {**metrics, "threads": torch.get_num_threads()}
-    record = StageRecord(stage.fingerprint, stage_settings(stage.plan, stage.name), metrics)
-    text = json.dumps(vars(record), indent=1, default=float)
+def finish(stage: Stage, metrics: dict[str, Any]) -> dict[str, Any]:
+    """Mark a stage as done, and remove its checkpoints; returns the card's entry of the stage."""
+    entry = {
+        "fingerprint": stage.fingerprint,
+        "settings": stage_settings(stage.plan, stage.name),
+        "metrics": {**metrics, "threads": torch.get_num_threads()},
+    }
+    text = json.dumps(entry, indent=1, default=float)
     write_atomically(stage.folder / _DONE, text)
     shutil.rmtree(stage.checkpoints, ignore_errors=True)
-    return StageRecord(**json.loads(text))
+    return dict(json.loads(text))
 
 
-def read_stage_record(stage: Stage) -> StageRecord | None:
-    """Read the record of a stage; None if it was not finished with today's fingerprint."""
-    try:
-        record = StageRecord(**json.loads((stage.folder / _DONE).read_text()))
-    except (OSError, ValueError, TypeError):
-        return None
-    return record if record.fingerprint == stage.fingerprint else None
+def read_finished(stage: Stage) -> dict[str, Any] | None:
+    """Read the card's entry of a stage; None if it was not finished with today's fingerprint."""
+    with suppress(OSError, ValueError):
+        entry = json.loads((stage.folder / _DONE).read_text())
+        if isinstance(entry, dict) and entry.get("fingerprint") == stage.fingerprint:
+            return entry
+    return None
 
 
 def prepare_folder(folder: Path, fingerprint: str) -> None:
@@ -168,9 +162,7 @@ def prepare_folder(folder: Path, fingerprint: str) -> None:
     if not done and marker.is_file() and marker.read_text() == fingerprint:
         return
     discard(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    with whole_file(marker) as temporary:
-        temporary.write_text(fingerprint)
+    write_atomically(marker, fingerprint)
 
 
 def discard(folder: Path) -> None:

@@ -40,7 +40,7 @@ def made(lang, seed, rank=4, bottleneck=8, sites=SITES):
     }
     parallel = {
         layer: ParallelAdapter(
-            rand(bottleneck, HIDDEN), rand(bottleneck), rand(HIDDEN, bottleneck), rand(HIDDEN), scaling=4.0
+            rand(bottleneck, HIDDEN), rand(bottleneck), rand(HIDDEN, bottleneck), rand(HIDDEN)
         )
         for layer in range(LAYERS if bottleneck else 0)
     }

@@ -18,7 +18,7 @@ from modenc.base_model import resolve_base
 from modenc.cli.main import main
 from modenc.composition.body import compose
 from modenc.composition.importing import import_language
-from modenc.composition.modules import read_lora, to_modules
+from modenc.composition.modules import read_modules, to_modules
 from modenc.errors import HubError, LanguageError, OptionError
 
 adapters = pytest.importorskip("adapters", reason="the training half is not installed")
@@ -62,7 +62,7 @@ def _composed(hub, base, lang, part):
     """With one adapter of a language alone."""
     modules = to_modules(hub.read(lang))
     size = hub.info.hidden_size
-    lora = {} if part == "cla" else read_lora(hub.layout(lang).root / part, size)
+    lora = {} if part == "cla" else read_modules(hub.layout(lang), size, [part]).lora
     modules = replace(
         modules,
         tokenizer=None,

@@ -69,7 +69,7 @@ def test_repeat_shows_rows_again_but_not_in_the_held_out_ones(read, tmp_path):
     assert len(corpus.train) == 3 * 90
     assert not set(corpus.train) & set(corpus.held_out)
     record = corpus.sources[0]
-    assert (record.role, record.source, record.license, record.rows) == ("text", "t.txt", "CC0-1.0", 100)
+    assert [record[key] for key in ("role", "source", "license", "rows")] == ["text", "t.txt", "CC0-1.0", 100]
 
 
 def test_rows_without_a_value_in_the_group_make_no_pair(read, tmp_path):
@@ -215,7 +215,7 @@ def test_rows_of_a_group_are_paraphrases_two_by_two(read, tmp_path):
     assert _positions(pairs.train) == [(0, 2), (1, 5), (3, 6)]
     assert {row.negative for row in pairs.train} == {None}
     (record,) = pairs.sources
-    assert (record.source, record.license, record.rows) == ("g.kk.tsv", "MIT", 3)
+    assert [record[key] for key in ("source", "license", "rows")] == ["g.kk.tsv", "MIT", 3]
     # The fourth of "a" has gone, so one is left over, and so is "c".
     _write_groups(tmp_path, "abaacb")
     pairs = read(PARAPHRASES, replace(GROUPED, columns={}))
@@ -288,7 +288,7 @@ def test_parts_of_a_file_under_several_licenses_are_told_apart(read, tmp_path):
     )
     found = read(PARALLEL, *parallel).sources
     # A card has one entry for each name.
-    assert {record.source: record.license for record in found} == {
+    assert {record["source"]: record["license"] for record in found} == {
         "p.tsv": "CC-BY-4.0",
         "p.tsv (web)": "MIT",
     }

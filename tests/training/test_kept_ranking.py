@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,8 +14,8 @@ from modenc.data.kinds import PASSAGES, PassageRow
 from modenc.data.sources import Source
 from modenc.data.training_sets import load
 from modenc.hub.store import Hub
-from modenc.recipe.loader import load_recipe
-from modenc.training.data_access import draw_neighbors, passage_set, random_span
+from modenc.recipe.loader import default_section, load_recipe
+from modenc.training.data_access import draw_passages, random_span
 from modenc.training.objectives.distillation import CosineDistillationLoss, RankingDistillationLoss
 from modenc.training.pipeline import train
 
@@ -43,10 +44,16 @@ def test_the_loss_is_the_divergence_from_the_teachers_ranking_against_a_loop():
 
 
 def test_batches_are_of_neighbors_and_a_rest_is_left_out():
-    drawn = draw_neighbors(list(range(10)), batch=4, count=8, seed=1)
-    assert sorted([drawn[:4], drawn[4:]]) == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    assert draw_neighbors([7, 8, 9], batch=4, count=8, seed=1) == [7, 8, 9]
-    assert len(draw_neighbors(list(range(100)), batch=4, count=9, seed=1)) == 12
+    def drawn(rows, steps):
+        optimizer = replace(default_section("alignment").optimizer, steps=steps, batch_size=4)
+        passages = [PassageRow(f"passage {number}", None) for number in range(rows)]
+        found = draw_passages(passages, optimizer, 2, seed=1)["passage"]
+        return [int(text.split()[1]) for text in found]
+
+    found = drawn(10, steps=4)
+    assert sorted([found[:4], found[4:]]) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert drawn(3, steps=4) == [0, 1, 2]
+    assert len(drawn(100, steps=5)) == 12
 
 
 @pytest.mark.parametrize(
@@ -75,7 +82,8 @@ def test_a_passage_without_a_query_is_asked_for_by_a_part_of_it():
         PassageRow("Alma is a fruit. It grows on trees.", "What is alma?"),
         PassageRow("Nan is bread.", None),
     ]
-    found = passage_set(rows, seed=1)
+    optimizer = replace(default_section("alignment").optimizer, steps=1, batch_size=2)
+    found = draw_passages(rows, optimizer, 1, seed=1)
     assert found["query"][0] == "What is alma?"
     assert found["query"][1] in "Nan is bread."
     assert found["label"] == [0, 1]

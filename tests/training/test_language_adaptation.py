@@ -161,7 +161,7 @@ def test_a_body_that_trains_leaves_the_modules_before_as_they_are(copied):
     train(recipe, languages=["en"])
     plan = recipe.plans["en"]
     base, hub = resolve_base(plan.base.model), Hub.open(recipe.hub)
-    _, stage, *_ = iterate_stages(plan, base, hub, TrainingData(plan))
+    _, stage, *_ = iterate_stages(base, hub, TrainingData(plan))
     table = stage.body_and_tokenizer()[0].get_input_embeddings().weight
     before = table.clone()
     with torch.no_grad():

@@ -36,7 +36,7 @@ def marks(path, *overrides):
     return {
         (lang, stage.name): stage.fingerprint
         for lang, plan in recipe.plans.items()
-        for stage in iterate_stages(plan, base, hub, TrainingData(plan, recipe.plans[recipe.pivot]))
+        for stage in iterate_stages(base, hub, TrainingData(plan, recipe.plans[recipe.pivot]))
     }
 
 
