@@ -82,20 +82,21 @@ def synthetic(path: Path, count: int) -> Hub:
     aligned = load_file(layout.cla / "adapter.safetensors")
     for seed, code in zip(range(count), _codes(), strict=False):
         noise = torch.Generator().manual_seed(seed)
-        with hub.staging(code) as staging:
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
             for part, name, tensors in (
                 ("se", "adapter_model.safetensors", weights),
                 ("cla", "adapter.safetensors", aligned),
             ):
-                (staging / part).mkdir()
+                (folder / part).mkdir()
                 config = (layout.root / part / "adapter_config.json").read_text()
-                (staging / part / "adapter_config.json").write_text(config)
+                (folder / part / "adapter_config.json").write_text(config)
                 moved = {
                     key: value + value.std() * 0.1 * torch.randn(value.shape, generator=noise).to(value)
                     for key, value in tensors.items()
                 }
-                save_file(moved, staging / part / name, metadata={"format": "pt"})
-            hub.publish(staging, replace(card, lang=code))
+                save_file(moved, folder / part / name, metadata={"format": "pt"})
+            hub.publish(folder, replace(card, lang=code))
     return hub
 
 

@@ -7,6 +7,8 @@ import time
 import unicodedata
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -353,9 +355,10 @@ def test_fallbacks(fresh):
 def test_by_default_a_pivot_of_sentence_encoding_alone_reads_other_languages(fresh, hub_copy):
     assert fresh().identify(["Yeni kitap"])[0].modules == "en"  # ByLetters takes it for English
     assert fresh(identifier=None).identify([GERMAN])[0].modules == "base"  # its pivot has a language adapter
-    with hub_copy.staging("en") as staging:
-        write_lora(staging / "se", ("query", "value"), normal(seed=5), TINY)
-        hub_copy.publish(staging, make_card("en", hub_copy.info))
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        write_lora(folder / "se", ("query", "value"), normal(seed=5), TINY)
+        hub_copy.publish(folder, make_card("en", hub_copy.info))
     encoder = ModularEncoder(hub_copy.path)
     assert encoder.identify([GERMAN, TEXTS[1]])[0].modules == "en"
     with pytest.warns(UserWarning, match=r"no modules for German \(de\) in .*encoded by the modules of en"):

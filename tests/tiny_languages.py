@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
@@ -87,22 +88,23 @@ def make_hub(path: Path, base: Path, languages: tuple[str, ...] = ("en", "kk", "
     )
     hub = Hub.create(path, info)
     for lang in languages:
-        with hub.staging(lang) as staging:
+        with TemporaryDirectory() as temporary:
+            folder = Path(temporary)
             weights = normal(seed=sum(lang.encode()))
             if lang == "kk":
                 tokenizer = tiny_models.unigram_tokenizer(tiny_models.sentences("kk"), size=150)
-                tokenizer.save_pretrained(staging / "tokenizer")
+                tokenizer.save_pretrained(folder / "tokenizer")
                 table = weights(len(tokenizer), TINY.hidden)
-                save_file({"embeddings": table}, staging / "embeddings.safetensors")
-            write_lora(staging / "la", ("query", "key", "value"), weights, TINY)
-            write_lora(staging / "se", ("query", "key", "value", "dense"), weights, TINY)
+                save_file({"embeddings": table}, folder / "embeddings.safetensors")
+            write_lora(folder / "la", ("query", "key", "value"), weights, TINY)
+            write_lora(folder / "se", ("query", "key", "value", "dense"), weights, TINY)
             stages: dict[str, object] = {"sentence_encoding": {}}
             if lang != "en":
-                write_parallel(staging / "cla", weights, TINY)
+                write_parallel(folder / "cla", weights, TINY)
                 stages["alignment"] = {}
             data = [{"role": "text", "source": "made up", "license": "CC0-1.0", "rows": 320}]
             changes = {"stages": stages, "data": data, "licenses": ["CC0-1.0"]}
-            hub.publish(staging, make_card(lang, info, **changes))
+            hub.publish(folder, make_card(lang, info, **changes))
     return hub
 
 
@@ -234,6 +236,7 @@ def update_card(root: Path, **changes: object) -> None:
 
 
 def publish(hub: Hub, lang: str, fill: float = 0.5) -> Card:
-    with hub.staging(lang) as staging:
-        write_modules(staging, fill, pivot=lang == hub.info.pivot)
-        return hub.publish(staging, make_card(lang))
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        write_modules(folder, fill, pivot=lang == hub.info.pivot)
+        return hub.publish(folder, make_card(lang))

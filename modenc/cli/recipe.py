@@ -147,15 +147,13 @@ def run_check(args: argparse.Namespace) -> int:
 
     exit code: 0 no issues, 1 issues (one a line), 2 no such recipe, or invalid TOML
     """
-    from modenc.languages import normalize_code
     from modenc.recipe.loader import load_recipe
     from modenc.recipe.parse import RecipeIssues
 
-    languages = [normalize_code(code) for code in args.lang] if args.lang else None
-    if languages and not args.files:
+    if args.lang and not args.files:
         raise OptionError("--lang: expected no --no-files with it, which checks no files; leave one out")
     try:
-        recipe = load_recipe(args.recipe, args.overrides, check_files=args.files, languages=languages)
+        recipe = load_recipe(args.recipe, args.overrides, check_files=args.files, languages=args.lang)
     except RecipeIssues as error:
         found = {"issues": error.issues, "warnings": error.warnings}
         write(args, found, f"{error}\n{_listed('warnings', error.warnings)}")

@@ -50,7 +50,6 @@ def run(args: argparse.Namespace) -> int:
         modenc train eighteen run.work_dir=/tmp/runs hub.path=my_hub
         modenc train eighteen --on ray --address 10.0.0.1:6379 run.work_dir=/shared/runs hub.path=/shared/hub
     """
-    from modenc.languages import normalize_code
     from modenc.recipe.loader import load_recipe
 
     is_distributed = on_cluster(args)
@@ -59,8 +58,7 @@ def run(args: argparse.Namespace) -> int:
             "--monolithic trains one model on all languages, on one machine: "
             "leave out --on, --lang and --force"
         )
-    languages = [normalize_code(code) for code in args.lang] if args.lang else None
-    recipe = load_recipe(args.recipe, args.overrides, languages=languages)
+    recipe = load_recipe(args.recipe, args.overrides, languages=args.lang)
     # After the recipe was checked, since these packages take seconds.
     from modenc.training.monolithic import train_monolithic
     from modenc.training.pipeline import train
@@ -70,18 +68,16 @@ def run(args: argparse.Namespace) -> int:
         write(args, {"model": args.monolithic}, f"{args.monolithic}\n")
         return 0
     if is_distributed:
-        folders = _train_on_cluster(args, recipe, languages)
+        folders = _train_on_cluster(args, recipe)
     else:
-        folders = train(recipe, languages=languages, force=args.force)
+        folders = train(recipe, languages=args.lang, force=args.force)
     found = {code: str(folder) for code, folder in folders.items()}
     text = "".join(f"{code}\t{folder}\n" for code, folder in found.items())
     write(args, {"languages": found}, text)
     return 0
 
 
-def _train_on_cluster(
-    args: argparse.Namespace, recipe: Recipe, languages: list[str] | None
-) -> dict[str, Path]:
+def _train_on_cluster(args: argparse.Namespace, recipe: Recipe) -> dict[str, Path]:
     """As ``train``, with each stage as a job of its own; returns language → its folder in the hub."""
     import torch
 
@@ -90,7 +86,7 @@ def _train_on_cluster(
 
     with cluster(args.address):
         # Once the cluster is there, since with --force it removes finished stages.
-        jobs = stage_jobs(recipe, languages=languages, force=args.force)
+        jobs = stage_jobs(recipe, languages=args.lang, force=args.force)
         run = partial(run_stage_job, recipe, wait=_SECONDS_TO_END)
         graph = [Job(f"{' '.join(job.languages)}: {job.stage}", partial(run, job), job.after) for job in jobs]
         published = run_graph(graph, torch.get_num_threads())

@@ -1,7 +1,7 @@
 """Inference with a frozen body of the BERT family: layers with the norm after each residual.
 
 ``x = norm(x + Attention(x))``, then ``x = norm(x + FFN(x) + Up(relu(Down(x))))``. A language's
-adapters are merged into the weights, or :class:`RowAdapters` adds them.
+adapters are merged into the weights, or :class:`Bucket` adds them to their products.
 
 A batch is split into buckets of rows of similar length, so that little is computed for padding. oneDNN
 compiles kernels for each new number of tokens, which costs milliseconds and megabytes: bucket sizes are
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from math import inf
 from typing import Any, Literal, NamedTuple
 
@@ -83,14 +83,14 @@ class Bert:
         """Make layers with one slot's adapters merged into the weights."""
         return [self._layer(number, layer, adapters) for number, layer in enumerate(self._body.encoder.layer)]
 
-    def run(self, words: Tensor, bucket: Bucket, layers: list[Layer], adapters: RowAdapters) -> Tensor:
+    def run(self, words: Tensor, bucket: Bucket, layers: list[Layer], adapters: BankMatrices) -> Tensor:
         """Compute the token vectors of a bucket.
 
         Args:
             words: [rows, length, hidden], word embeddings.
             bucket: the rows.
             layers: weights, from :meth:`merged_layers`.
-            adapters: adapters that are not merged.
+            adapters: adapters to add, of all slots; empty kinds are merged or left out.
 
         Returns:
             [rows, length, hidden], meaningless at padding.
@@ -105,23 +105,24 @@ class Bert:
             x = functional.pad(x, (0, 0, 0, bucket.size - len(x)))
         for number, layer in enumerate(layers):
             dense, hidden = layer.dense, x.shape[1:]
+            lora = {name: adapters.lora.get((number, name)) for name in LINEAR_LAYERS}
             query, key, value = (
-                adapters.add_lora(number, name, dense[name](x), x) for name in (QUERY, KEY, VALUE)
+                bucket.add_lora(lora[name], dense[name](x), x) for name in (QUERY, KEY, VALUE)
             )
             context = _attention(query, key, value, bucket, self._heads)
             y = dense[ATTENTION_OUTPUT](context, residual=x)
-            y = adapters.add_lora(number, ATTENTION_OUTPUT, y, context)
+            y = bucket.add_lora(lora[ATTENTION_OUTPUT], y, context)
             x = functional.layer_norm(y, hidden, *layer.attention_norm, self._epsilon)
-            if self._fused is not None and (number, INTERMEDIATE) not in adapters.lora:
+            if self._fused is not None and lora[INTERMEDIATE] is None:
                 inner = dense[INTERMEDIATE](x, activation=self._fused)
             else:
-                y = adapters.add_lora(number, INTERMEDIATE, dense[INTERMEDIATE](x), x)
+                y = bucket.add_lora(lora[INTERMEDIATE], dense[INTERMEDIATE](x), x)
                 inner = self._activation(y)
             y = dense[OUTPUT](inner, residual=x)
             if _DOWN in dense:
                 y = dense[_UP](dense[_DOWN](x, activation="relu"), residual=y)
-            y = adapters.add_lora(number, OUTPUT, y, inner)
-            y = adapters.add_parallel_adapter(number, y, x)
+            y = bucket.add_lora(lora[OUTPUT], y, inner)
+            y = bucket.add_parallel_adapter(adapters.parallel_adapters.get(number), y, x)
             x = functional.layer_norm(y, hidden, *layer.norm, self._epsilon)
         final: Tensor = bucket.in_rows(x).to(before)
         return final
@@ -318,11 +319,34 @@ class Bucket:
         rows, width = self.ids.shape
         return x[: rows * width].view(rows, width, -1)
 
+    @cached_property
     def spans(self) -> list[tuple[int, int, int]]:
-        """Return (slot, first row, end row) of each run of rows with the same slot."""
+        """Slot, first row and end row of each run of rows with the same slot."""
         slots, counts = torch.unique_consecutive(self.slots, return_counts=True)
         ends = counts.cumsum(0).tolist()
         return list(zip(slots.tolist(), [0, *ends], ends, strict=False))
+
+    def add_lora(self, lora: Sequence[Tensor] | None, y: Tensor, x: Tensor) -> Tensor:
+        """Add ``B A x`` to y [tokens, ·] in place, each row with the matrices of its slot."""
+        if lora is not None:
+            a, b = (matrix.index_select(0, self.slots) for matrix in lora)
+            self.in_rows(y).baddbmm_(torch.bmm(self.in_rows(x), a.transpose(1, 2)), b)
+        return y
+
+    def add_parallel_adapter(self, adapter: Sequence[Tensor] | None, y: Tensor, x: Tensor) -> Tensor:
+        """Add ``Up(relu(Down(x)))`` to y [tokens, ·] in place, each row with its slot's matrices.
+
+        One language after another: a copy of these matrices for each row takes longer than their products.
+        """
+        if adapter is None:
+            return y
+        width = self.ids.shape[1]
+        for slot, first, end in self.spans:
+            down, down_bias, up, up_bias = (matrix[slot] for matrix in adapter)
+            tokens = slice(first * width, end * width)
+            inner = torch.addmm(down_bias, x[tokens], down.T).relu_()
+            y[tokens].addmm_(inner, up).add_(up_bias)
+        return y
 
 
 Matrices = dict[Any, tuple[Tensor, ...]]
@@ -335,42 +359,6 @@ class BankMatrices(NamedTuple):
     """(Layer number, name of the linear layer) → A [slots, rank, in] and B [slots, rank, out]."""
     parallel_adapters: Matrices
     """Layer number → down [slots, bottleneck, hidden], its bias, up [slots, bottleneck, hidden], its bias."""
-
-
-class RowAdapters:
-    """Adapters to apply to the rows of a bucket, each row with those of its slot.
-
-    Args:
-        matrices: matrices of the bank; empty kinds are not applied.
-        bucket: the rows.
-    """
-
-    def __init__(self, matrices: BankMatrices, bucket: Bucket) -> None:
-        self.lora, self._parallel_adapters = matrices
-        self._bucket = bucket
-        width = bucket.ids.shape[1]
-        spans = bucket.spans() if self._parallel_adapters else []
-        self._tokens = {slot: slice(first * width, end * width) for slot, first, end in spans}
-
-    def add_lora(self, number: int, name: str, y: Tensor, x: Tensor) -> Tensor:
-        """Add ``B A x`` of a linear layer's LoRA, if any, to y [tokens, ·] in place."""
-        if (number, name) in self.lora:
-            a, b = (matrix.index_select(0, self._bucket.slots) for matrix in self.lora[number, name])
-            rows = self._bucket.in_rows(x)
-            self._bucket.in_rows(y).baddbmm_(torch.bmm(rows, a.transpose(1, 2)), b)
-        return y
-
-    def add_parallel_adapter(self, number: int, y: Tensor, x: Tensor) -> Tensor:
-        """Add ``Up(relu(Down(x)))`` of a layer's adapter, if any, to y [tokens, ·] in place.
-
-        One language after another: a copy of these matrices for each row takes longer than their products.
-        """
-        if number in self._parallel_adapters:
-            for slot, tokens in self._tokens.items():
-                down, down_bias, up, up_bias = (m[slot] for m in self._parallel_adapters[number])
-                inner = torch.addmm(down_bias, x[tokens], down.T).relu_()
-                y[tokens].addmm_(inner, up).add_(up_bias)
-        return y
 
 
 def round_up_tokens(tokens: int) -> int:

@@ -35,7 +35,6 @@ from modenc.composition.bert import (
     Layer,
     Matrices,
     Precision,
-    RowAdapters,
     choose_precision,
     split_batch,
 )
@@ -185,7 +184,7 @@ class Engine:
             adapters = matrices.parallel_adapters if add_alignment else {}
             added = BankMatrices(matrices.lora if add_lora else {}, adapters)
             words = self._word_embeddings(bucket, present)
-            hidden = self._bert.run(words, bucket, layers, RowAdapters(added, bucket))
+            hidden = self._bert.run(words, bucket, layers, added)
             if bucket.mask is not None:
                 hidden = hidden.masked_fill(bucket.mask.view(*hidden.shape[:2], 1) < 0, 0.0)
             if bucket.rows is None and hidden.shape[1] == ids.shape[1]:
@@ -235,7 +234,7 @@ class Engine:
         if all(language.embeddings is None for language in present.values()):
             return functional.embedding(bucket.ids, base)
         words = base.new_empty(*bucket.ids.shape, base.shape[1])
-        for slot, start, end in bucket.spans():
+        for slot, start, end in bucket.spans:
             language, ids = present[slot], bucket.ids[start:end]
             if language.embeddings is None:
                 words[start:end] = functional.embedding(ids, base)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -95,15 +96,16 @@ def import_language(
     source = source.strip() or ", ".join(
         f"{folder.resolve().name} ({part})" for part, folder in folders.items()
     )
-    with hub.staging(code) as staging:
-        configs = {part: _copy(part, folder, staging, info, force=force) for part, folder in folders.items()}
-        modules = replace(read_modules(LanguageLayout(staging), info.hidden_size), lang=code)
+    with TemporaryDirectory() as name:
+        checked = Path(name)
+        configs = {part: _copy(part, folder, checked, info, force=force) for part, folder in folders.items()}
+        modules = replace(read_modules(LanguageLayout(checked), info.hidden_size), lang=code)
         check_fit(body, modules)
-        return hub.publish(staging, _card(code, info, configs, license.strip(), source))
+        return hub.publish(checked, _card(code, info, configs, license.strip(), source))
 
 
-def _copy(part: str, folder: Path, staging: Path, info: HubInfo, *, force: bool) -> dict[str, Any]:
-    """Check an adapter and write it to the staging folder; returns its configuration."""
+def _copy(part: str, folder: Path, checked: Path, info: HubInfo, *, force: bool) -> dict[str, Any]:
+    """Check an adapter and write it to the folder ``checked``; returns its configuration."""
     config_name, weights_name = (Path(name).name for name in PART_FILES[part])
     weights = folder / weights_name
     if not (folder / config_name).is_file() or not weights.is_file():
@@ -127,9 +129,9 @@ def _copy(part: str, folder: Path, staging: Path, info: HubInfo, *, force: bool)
         raise HubError(
             f"{folder}: {error}; modenc cannot compute with this adapter, and the hub is as it was"
         ) from error
-    (staging / part).mkdir()
-    (staging / part / config_name).write_text(json_text(config), encoding="utf-8")
-    (staging / part / weights_name).write_bytes(content)
+    (checked / part).mkdir()
+    (checked / part / config_name).write_text(json_text(config), encoding="utf-8")
+    (checked / part / weights_name).write_bytes(content)
     return config
 
 

@@ -22,8 +22,8 @@ from modenc.base_model import BaseModel, resolve_base
 from modenc.composition.bert import COMPUTE
 from modenc.composition.engine import LanguageCache
 from modenc.composition.routing import LanguageRouter
-from modenc.errors import BaseModelError, HubError, OptionError
-from modenc.hub.checks import TokenizerPanic, panics_caught
+from modenc.errors import BaseModelError, OptionError
+from modenc.hub.checks import tokenizer_errors
 from modenc.hub.remote import open_hub
 from modenc.hub.store import Hub
 from modenc.texts import TaggedText, as_texts, normalize_prompt
@@ -257,11 +257,8 @@ def tokenize(
         if backend.padding is not None:
             backend.no_padding()
     for start in range(0, len(texts), _TEXTS_AT_A_TIME):
-        try:
-            with panics_caught():
-                encodings = backend.encode_batch_fast(texts[start : start + _TEXTS_AT_A_TIME])
-        except TokenizerPanic as error:
-            raise HubError(f"a tokenizer failed on a text ({error}); install its language again") from error
+        with tokenizer_errors("a tokenizer failed on a text ({}); install its language again"):
+            encodings = backend.encode_batch_fast(texts[start : start + _TEXTS_AT_A_TIME])
         for encoding in encodings:
             ids = encoding.ids
             # Reading encoding.overflowing copies, so short texts are ruled out first.

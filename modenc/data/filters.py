@@ -81,15 +81,15 @@ class LanguageCheck:
         self._others: Counter[str] = Counter()
         self._examples: dict[str, str] = {}
 
-    def verdicts(self, texts: Sequence[str]) -> list[str]:
+    def reasons(self, texts: Sequence[str]) -> list[str]:
         """Return the reason to drop each text, ``wrong_script`` or ``wrong_language``; empty to keep it.
 
         With too few letters, or at low confidence, its language counts as right.
         """
-        verdicts, others = [""] * len(texts), dict[int, str]()
+        reasons, others = [""] * len(texts), dict[int, str]()
         for i, text in enumerate(texts):
             if self._scripts and (script := language_evidence(text).script) not in self._scripts:
-                verdicts[i], others[i] = "wrong_script", f"script {script}"
+                reasons[i], others[i] = "wrong_script", f"script {script}"
         long = [i for i, text in enumerate(texts) if count_letters(text) >= MIN_LETTERS]
         identified = self._identifier.identify([texts[i] for i in long]) if self._identifier else ()
         for i, found in zip(long, identified, strict=False):
@@ -98,14 +98,14 @@ class LanguageCheck:
             fits = found.code != self._pivot if self._pivot else is_same_language(self.lang, found.code)
             if not fits:
                 others[i] = f"{found.code} ({language_name(found.code)})"
-                if found.confidence >= MIN_CONFIDENCE and not verdicts[i]:
-                    verdicts[i] = "wrong_language"
+                if found.confidence >= MIN_CONFIDENCE and not reasons[i]:
+                    reasons[i] = "wrong_language"
         self._long_lines += len(long)
         for i in long:
             if i in others:
                 self._others[others[i]] += 1
                 self._examples.setdefault(others[i], texts[i])
-        return verdicts
+        return reasons
 
     def check_language_share(self) -> None:
         """Check that a large enough share of the lines so far is in the language.
@@ -167,10 +167,10 @@ class TextFilter:
         """Yield the rows that pass the filters, normalized, in their order."""
         remaining = self._well_formed(rows, kind)
         while batch := list(islice(remaining, _BATCH)):
-            verdicts = self.check.verdicts([row[role] for row in batch for role in kind.in_language])
+            reasons = self.check.reasons([row[role] for row in batch for role in kind.in_language])
             width = len(kind.in_language)
             for i, row in enumerate(batch):
-                reason = next(filter(None, verdicts[i * width : (i + 1) * width]), None)
+                reason = next(filter(None, reasons[i * width : (i + 1) * width]), None)
                 self.counts[reason or "kept"] += 1
                 if not reason:
                     yield row

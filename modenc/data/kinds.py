@@ -32,7 +32,7 @@ class ParaphraseRow(NamedTuple):
 
     anchor: str
     positive: str
-    negative: str | None
+    negative: str | None = None
 
 
 class ScoredRow(NamedTuple):

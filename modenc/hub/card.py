@@ -5,10 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, TypedDict
 
 from modenc.errors import HubError
-from modenc.hub.layout import PART_FILES, VERSION_FOLDER, check_keys, json_object, json_text
+from modenc.hub.layout import (
+    PART_FILES,
+    VERSION_FOLDER,
+    check_keys,
+    files_below,
+    json_object,
+    json_text,
+    sha256,
+)
 from modenc.licenses import commercial_use
 
 
@@ -17,6 +26,13 @@ class FileRecord(TypedDict):
 
     sha256: str
     bytes: int
+
+
+def file_records(folder: Path) -> dict[str, FileRecord]:
+    """Return the size and checksum of each file in a folder of modules."""
+    return {
+        name: FileRecord(sha256=sha256(path), bytes=path.stat().st_size) for name, path in files_below(folder)
+    }
 
 
 @dataclass(frozen=True)

@@ -391,19 +391,19 @@ _MOST_AROUND = 8
 _UNKNOWN = "\U0010ffff"
 
 
-class TokenizerPanic(Exception):
-    """Raised if the tokenizers library fails."""
-
-
 @contextmanager
-def panics_caught() -> Iterator[None]:
-    """Turn the library's panics, and its own errors (plain ``Exception``), into :class:`TokenizerPanic`."""
+def tokenizer_errors(message: str) -> Iterator[None]:
+    """Turn panics and errors of the tokenizers library in the block into a :class:`HubError`.
+
+    ``message`` is its text, with ``{}`` for the library's.
+    """
     try:
         yield
-    except BaseException as error:
-        if type(error) is not Exception and type(error).__name__ != "PanicException":
+    except BaseException as error:  # its own errors are plain Exceptions
+        known = type(error) is Exception or isinstance(error, ValueError)
+        if not known and type(error).__name__ != "PanicException":
             raise
-        raise TokenizerPanic(str(error)) from error
+        raise HubError(message.format(error)) from error
 
 
 @dataclass(frozen=True)
@@ -423,14 +423,11 @@ def parse_tokenizer(files: Mapping[str, bytes]) -> ParsedTokenizer:
     Raises:
         HubError: it is damaged, fails on a text, or has ids that are no rows of the embeddings.
     """
-    try:
-        with panics_caught():
-            backend = Tokenizer.from_buffer(files[TOKENIZER_FILE])
-            backend.no_truncation()
-            backend.no_padding()
-            around, unknown = backend.encode("").ids, backend.encode(_UNKNOWN).ids
-    except (TokenizerPanic, ValueError) as error:
-        raise HubError(f"expected a readable {TOKENIZER_FILE}, found: {error}") from error
+    with tokenizer_errors(f"expected a readable {TOKENIZER_FILE}, found: {{}}"):
+        backend = Tokenizer.from_buffer(files[TOKENIZER_FILE])
+        backend.no_truncation()
+        backend.no_padding()
+        around, unknown = backend.encode("").ids, backend.encode(_UNKNOWN).ids
     vocabulary = backend.get_vocab(with_added_tokens=True)
     ids, pieces = {*around, *unknown, *vocabulary.values()}, len(vocabulary)
     if not ids or min(ids) < 0 or max(ids) >= pieces:

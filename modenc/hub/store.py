@@ -18,7 +18,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from modenc.errors import HubError
-from modenc.hub.card import Card, FileRecord
+from modenc.hub.card import Card, file_records
 from modenc.hub.checks import raise_issues
 from modenc.hub.layout import (
     CARD_FILE,
@@ -31,12 +31,10 @@ from modenc.hub.layout import (
     HubInfo,
     LanguageLayout,
     check_info,
-    files_below,
     json_text,
     read_info,
     read_text,
     sentence_transformers_files,
-    sha256,
 )
 from modenc.hub.page import language_page
 from modenc.hub.reading import StoredLanguage, read_language
@@ -217,14 +215,10 @@ class Hub:
             write_atomically(self.path / HUB_FILE, json_text(content))
 
     @contextmanager
-    def staging(self, lang: str, kept: str = _KEPT) -> Iterator[Path]:
-        """Make a new version folder to build a language's modules in.
+    def _new_version(self, lang: str, kept: str = _KEPT) -> Iterator[Path]:
+        """Make a version folder, which is removed at the end of the context unless it was put in use.
 
-        It is removed at the end of the context, unless :meth:`publish` has put it in use. ``kept`` is what a
-        disk error leaves intact, for the message.
-
-        Raises:
-            StorageError: the disk is full or read-only; the hub is left as it was.
+        ``kept`` is what a disk error leaves intact, for the message.
         """
         folder = self._folder(lang)
         version = folder / f"v-{secrets.token_hex(4)}"
@@ -240,24 +234,24 @@ class Hub:
                     with suppress(OSError):  # it has another version
                         folder.rmdir()
 
-    def publish(self, staging_dir: Path, card: Card) -> Card:
-        """Put the modules in a staging folder in use as the language's, by replacing its card.
+    def publish(self, folder: str | Path, card: Card) -> Card:
+        """Copy the modules in a folder to the hub as the version of their language that is in use.
 
-        First writes ``README.md``; the card has the checksum of every file.
+        A ``README.md`` is written beside them.
 
         Returns:
-            The card with ``files`` and ``version`` filled in.
+            The card with ``version`` and, for every file, size and checksum.
 
         Raises:
             HubError: the card is for another base, or the modules cannot be used; the hub is left as it was.
+            StorageError: the disk is full or read-only; the hub is left as it was.
         """
-        page = language_page(card)
-        (staging_dir / README_FILE).write_text(page, "utf-8", "backslashreplace", newline="\n")
-        records = {
-            name: FileRecord(sha256=sha256(path), bytes=path.stat().st_size)
-            for name, path in files_below(staging_dir)
-        }
-        return self._put_in_use(staging_dir, replace(card, files=records))
+        with self._new_version(card.lang) as version:
+            # Contents without permissions: safetensors writes files that only their owner may read.
+            shutil.copytree(folder, version, dirs_exist_ok=True, copy_function=shutil.copyfile)
+            page = language_page(card)
+            (version / README_FILE).write_text(page, "utf-8", "backslashreplace", newline="\n")
+            return self._put_in_use(version, replace(card, files=file_records(version)))
 
     def remove(self, lang: str) -> None:
         """Remove a language's modules, or what an interrupted publication or removal has left of them.
@@ -308,23 +302,23 @@ class Hub:
         lang = normalize_code(card.lang if lang is None else lang)
         # Checked before copying, since a malicious folder could fill the disk.
         raise_issues(read_language(files, card, self.info, lang)[1], lang, source)
-        with self.staging(card.lang, kept) as staging:
+        with self._new_version(card.lang, kept) as version:
             for name in card.files:
-                (staging / name).parent.mkdir(exist_ok=True)
-                shutil.copyfile(files / name, staging / name)
-            return self._put_in_use(staging, card)
+                (version / name).parent.mkdir(exist_ok=True)
+                shutil.copyfile(files / name, version / name)
+            return self._put_in_use(version, card)
 
-    def _put_in_use(self, staging: Path, card: Card) -> Card:
+    def _put_in_use(self, written: Path, card: Card) -> Card:
         """Check a version folder, have the card name it, and remove the versions before the last one."""
-        folder = staging.parent
-        raise_issues(read_language(staging, card, self.info, folder.name)[1], folder.name, folder)
-        sync_tree(staging)
+        folder = written.parent
+        raise_issues(read_language(written, card, self.info, folder.name)[1], folder.name, folder)
+        sync_tree(written)
         # Named after its content, so that copies of a hub have the same names.
         version, last = folder / f"v-{card.fingerprint()[:8]}", _version_in_use(folder)
         try:
-            staging.rename(version)
+            written.rename(version)
         except OSError:  # there are such files already, which may be damaged
-            version = staging
+            version = written
         complete = replace(card, version=version.name)
         try:
             write_atomically(folder / CARD_FILE, complete.to_json())

@@ -186,7 +186,7 @@ def _check_languages(
     if find_code(lang) is None:
         return  # an issue of the recipe's languages
     check = LanguageCheck(lang, filters=plan.data)
-    check.verdicts([normalize(row[role]) for row in sample for role in roles if row.get(role)])
+    check.reasons([normalize(row[role]) for row in sample for role in roles if row.get(role)])
     try:
         check.check_language_share()
     except DataError as error:

@@ -263,20 +263,15 @@ def _as_pivot(plan: LanguagePlan, own: LanguageTable, issues: list[Issue]) -> La
 def _training_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, LanguagePlan]:
     """Order languages for training: the pivot first, and each after those that it builds on."""
     ordered: dict[str, LanguagePlan] = {}
-
-    def place(lang: str, waiting: tuple[str, ...]) -> None:
-        if lang in waiting:
-            circle = " and ".join(sorted(waiting[waiting.index(lang) :]))
+    waiting = dict(sorted(plans.items(), key=lambda item: item[0] != pivot))
+    while waiting:
+        for lang, plan in waiting.items():
+            if plan.sentence_encoding.start not in waiting and plan.alignment.start not in waiting:
+                ordered[lang] = waiting.pop(lang)
+                break
+        else:
             raise RecipeError(
-                f"sentence_encoding.start, alignment.start: {circle} wait for each other; set one of them to "
-                f"{FRESH!r}"
+                f"sentence_encoding.start, alignment.start: {' and '.join(sorted(waiting))} wait for each "
+                f"other; set one of them to {FRESH!r}"
             )
-        if lang in plans and lang not in ordered:
-            plan = plans[lang]
-            for other in (plan.sentence_encoding.start, plan.alignment.start):
-                place(other, (*waiting, lang))
-            ordered[lang] = plan
-
-    for lang in sorted(plans, key=lambda lang: lang != pivot):
-        place(lang, ())
     return ordered

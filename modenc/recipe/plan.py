@@ -113,16 +113,36 @@ class LanguagePlan:
                 if all_licenses or kind.dev or is_allowed(source.license, self.data.licenses):
                     yield (*kind.place, position), kind, source
 
+    def modules_needed(self, stage: str) -> list[tuple[str, str, Place]]:
+        """List other languages whose published modules a stage reads.
+
+        Each comes with the folder of these modules (``""``: all), and the setting that names the language.
+        """
+        needed: list[tuple[str, str, Place]] = []
+        learns, start = self.learns_from_pivot(stage), self.sentence_encoding.start
+        with_start = learns or self.language_adaptation.objective == "distill"
+        adapts = stage == "language_adaptation" and with_start
+        if (stage == "sentence_encoding" or adapts) and start != FRESH:
+            needed.append((start, "se/", ("sentence_encoding", "start")))
+        if learns and self.alignment.partners == "pivot":
+            needed.append((self.pivot, "", ("pivot",)))
+        if learns and stage == "alignment" and self.alignment.start != FRESH:
+            needed.append((self.alignment.start, "cla/", ("alignment", "start")))
+        return needed
+
+    def learns_from_pivot(self, stage: str) -> bool:
+        """Check whether a stage trains the language against the pivot's vectors."""
+        objectives = {
+            "language_adaptation": self.language_adaptation.objective == "pivot",
+            "alignment": self.alignment.objective != "none",
+        }
+        return self.lang != self.pivot and objectives.get(stage, False)
+
     def builds_on(self) -> dict[str, Place]:
         """Map the languages whose modules this one starts or learns from to the setting that names them."""
-        languages: dict[str, Place] = {}
-        if self.sentence_encoding.start != FRESH:
-            languages[self.sentence_encoding.start] = ("sentence_encoding", "start")
-        if self.alignment.objective != "none" and self.lang != self.pivot:
-            if self.alignment.start != FRESH:
-                languages.setdefault(self.alignment.start, ("alignment", "start"))
-            languages.setdefault(self.pivot, ("pivot",))
-        return languages
+        needed = [entry for stage in settings.STAGES for entry in self.modules_needed(stage)]
+        # A language that is named as a start and is the pivot, too, is reported as the start.
+        return {lang: place for lang, _, place in sorted(needed, key=lambda entry: entry[2] != ("pivot",))}
 
     def reads(self, stage: str) -> tuple[str, ...]:
         """List the lists of ``data`` that a stage trains on, in a fixed order."""

@@ -26,7 +26,7 @@ from modenc.training.adapters_io import (
     save_parallel_adapter,
     scaled_adapter,
 )
-from modenc.training.body_module import Encode, encode_texts, encoder_of, sentence_model
+from modenc.training.body_module import encode_texts, encoder_of, sentence_model
 from modenc.training.data_access import TrainingData, draw_passages, sample
 from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.objectives.distillation import CosineDistillationLoss
@@ -52,20 +52,13 @@ def train_alignment(stage: Stage) -> dict[str, Any]:
 
     if settings.objective in PHASED_OBJECTIVES:
         attach()
-        pivot = pivot_encoder(stage)
-        dev = dev_with_pivot(stage, pivot, published_weights)
-        metrics = run_phases(stage, settings, model, {plan.lang: stage.data}, dev, pivot)
+        dev = dev_with_pivot(stage, published_weights)
+        metrics = run_phases(stage, settings, model, {plan.lang: stage.data}, dev)
     else:
         metrics = learn_from_pivot(stage, settings, model, attach, published_weights)
     with published_weights():
         save_parallel_adapter(body, stage.modules.cla, stage.base.id)
     return metrics
-
-
-def pivot_encoder(stage: Stage) -> Encode:
-    """Return an encoder with the pivot's modules in the hub."""
-    modules = Hub.open(stage.plan.hub).layout(stage.plan.pivot)
-    return encoder_of(stage.base, stage.plan, stage.plan.base.max_length, modules, align=False)
 
 
 def learn_from_pivot(
@@ -93,8 +86,9 @@ def learn_from_pivot(
     pairs = [text for row in rows.get("cross_scored_pairs", []) for text in (row.pivot1, row.pivot2)]
     pivot_row = _numbered([*counterparts, *negatives, *pairs])
     own_row = _numbered(row.text for row in unscored)
-    pivot = pivot_encoder(stage)
-    vectors = torch.from_numpy(pivot(list(pivot_row)))
+    dev = dev_with_pivot(stage, published_weights)
+    assert dev.pivot is not None
+    vectors = torch.from_numpy(dev.pivot(list(pivot_row)))
     before, kept = None, None
     if settings.keep_weight and stage.plan.keeps_passages():
         seed, turns = stage.plan.run.seed, len(rows) + 1
@@ -122,7 +116,7 @@ def learn_from_pivot(
         model,
         sets,
         losses,
-        dev_with_pivot(stage, pivot, published_weights),
+        dev,
         optimizer=optimizer,
     )
 
@@ -143,16 +137,17 @@ def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -
     return {kind: sample(found, needed, seed) for kind, found in rows.items()}
 
 
-def dev_with_pivot(stage: Stage, pivot: Encode, published_weights: PublishedWeights) -> DevEvaluator:
-    """Collect the language's development sets, and encode the pivot's sentences of them."""
-    data = stage.data
+def dev_with_pivot(stage: Stage, published_weights: PublishedWeights) -> DevEvaluator:
+    """Collect the language's development sets; the pivot's modules in the hub encode its sentences."""
+    data, plan = stage.data, stage.plan
+    modules = Hub.open(plan.hub).layout(plan.pivot)
     return DevEvaluator(
         sts=[data.sts],
         search=data.search,
         cross_sts=data.cross_sts,
         parallel=data.parallel.held_out,
-        pivot=pivot,
-        max_length=stage.plan.base.max_length,
+        pivot=encoder_of(stage.base, plan, plan.base.max_length, modules, align=False),
+        max_length=plan.base.max_length,
         weights=published_weights,
     )
 

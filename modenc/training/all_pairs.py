@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, cycle, permutations
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
+from modenc.data.kinds import ParaphraseRow
 from modenc.errors import RecipeError
 from modenc.recipe.settings import AlignmentSettings
 from modenc.training.adapters_io import add_parallel_adapter, save_parallel_adapter
@@ -30,21 +31,10 @@ from modenc.training.objectives.pivot_loss import cosine_distance, sum_of_terms
 from modenc.training.stage import Stage
 from modenc.training.trainers import train_body
 
-
-@dataclass(frozen=True)
-class ItemTexts:
-    """One language's sentences of an item, which languages share."""
-
-    query: str
-    target: str | None
-    """Sentence of the same meaning: a paraphrase of ``query``, or ``query`` itself; None: not known."""
-    negative: str | None = None
-    """Hard negative: a sentence like ``target`` with another meaning."""
-
-
+ItemRows = Mapping[str, Mapping[int, ParaphraseRow]]
+"""Language → id of an item, which languages share → the language's sentences of it. ``positive`` may be the
+``anchor`` itself, and is empty where none is known."""
 Batch = dict[str, Any]
-Items = Mapping[str, Mapping[int, ItemTexts]]
-"""Language → item id → the language's texts of it."""
 
 
 class AllPairsModel(nn.Module):
@@ -59,7 +49,7 @@ class AllPairsModel(nn.Module):
     def __init__(
         self,
         models: Mapping[str, SentenceTransformer],
-        texts: Mapping[str, Items],
+        texts: Mapping[str, ItemRows],
         settings: AlignmentSettings,
     ) -> None:
         super().__init__()
@@ -74,11 +64,11 @@ class AllPairsModel(nn.Module):
         name = self.kinds[int(kind)]
         query_lang, target_lang = (self.languages[number] for number in pair[0].tolist())
         ids = items[0].tolist()
-        queries = [self.texts[name][query_lang][item].query for item in ids]
+        queries = [self.texts[name][query_lang][item].anchor for item in ids]
         found = [self.texts[name][target_lang][item] for item in ids]
         negatives = [texts.negative for texts in found if texts.negative is not None]
         left = self._encode(query_lang, queries)
-        right = self._encode(target_lang, [*(texts.target or "" for texts in found), *negatives])
+        right = self._encode(target_lang, [*(texts.positive for texts in found), *negatives])
         loss = sum_of_terms(
             self.settings.parallel_loss if name == "parallel" else "mnrl",
             cosine=lambda: cosine_distance(left, right[: len(left)]),
@@ -118,34 +108,34 @@ def align_all_pairs(stages: Mapping[str, Stage]) -> dict[str, Any]:
     return metrics
 
 
-def _item_texts(stages: Mapping[str, Stage], kind: str) -> dict[str, dict[int, ItemTexts]]:
+def _item_texts(stages: Mapping[str, Stage], kind: str) -> dict[str, dict[int, ParaphraseRow]]:
     """Collect language → item id → texts; texts that share a sentence of the pivot are of one item."""
     read = _parallel if kind == "parallel" else _paraphrases
     found = {lang: read(stage) for lang, stage in stages.items()}
     ids = {text: number for number, text in enumerate(dict.fromkeys(chain(*found.values())))}
     for lang, stage in stages.items():
         if kind == "parallel" and lang == stage.plan.pivot:
-            found[lang] = {text: ItemTexts(text, text) for text in ids}
+            found[lang] = {text: ParaphraseRow(text, text) for text in ids}
     return {lang: {ids[text]: texts for text, texts in items.items()} for lang, items in found.items()}
 
 
-def _parallel(stage: Stage) -> dict[str, ItemTexts]:
+def _parallel(stage: Stage) -> dict[str, ParaphraseRow]:
     if stage.plan.lang == stage.plan.pivot:
         return {}
-    return {row.pivot: ItemTexts(row.text, row.text) for row in stage.data.parallel.train}
+    return {row.pivot: ParaphraseRow(row.text, row.text) for row in stage.data.parallel.train}
 
 
-def _paraphrases(stage: Stage) -> dict[str, ItemTexts]:
+def _paraphrases(stage: Stage) -> dict[str, ParaphraseRow]:
     """Find the language's triplet for each cross-lingual row, by the sentence that both share."""
     own = stage.data.paraphrases.train
     if stage.plan.lang == stage.plan.pivot:
-        return {row.positive: ItemTexts(*row) for row in own}
-    by_anchor = {row.anchor: ItemTexts(*row) for row in own}
+        return {row.positive: row for row in own}
+    by_anchor = {row.anchor: row for row in own}
     cross = stage.data.cross_paraphrases.train
-    return {row.pivot: by_anchor.get(row.text, ItemTexts(row.text, None)) for row in cross}
+    return {row.pivot: by_anchor.get(row.text, ParaphraseRow(row.text, "")) for row in cross}
 
 
-def batches_of_pairs(texts: Mapping[str, Items], settings: AlignmentSettings, seed: int) -> list[Batch]:
+def batches_of_pairs(texts: Mapping[str, ItemRows], settings: AlignmentSettings, seed: int) -> list[Batch]:
     """Make the training set: kinds of data take turns, and within each kind all ordered pairs of languages.
 
     There are ``steps`` optimizer steps for each language but the pivot. With ``steps`` 0, the pair of
@@ -172,15 +162,13 @@ def batches_of_pairs(texts: Mapping[str, Items], settings: AlignmentSettings, se
     return [next(next(kind)) for _, kind in zip(range(count), cycle(kinds), strict=False)]
 
 
-def _shared_items(kind: str, items: Items, size: int) -> dict[tuple[int, int], list[int]]:
+def _shared_items(kind: str, items: ItemRows, size: int) -> dict[tuple[int, int], list[int]]:
     """Find the items that pairs of languages share, at least a batch: (query's, target's number) → ids."""
     languages = list(items)
     pairs: dict[tuple[int, int], list[int]] = {}
     for query, target in permutations(range(len(languages)), 2):
         targets = items[languages[target]]
-        shared = [
-            item for item in items[languages[query]] if item in targets and targets[item].target is not None
-        ]
+        shared = [item for item in items[languages[query]] if item in targets and targets[item].positive]
         if len(shared) >= size:
             pairs[query, target] = shared
     if not pairs:
@@ -191,7 +179,9 @@ def _shared_items(kind: str, items: Items, size: int) -> dict[tuple[int, int], l
     return pairs
 
 
-def _endless_batches(batch: Batch, shared: list[int], size: int, rng: random.Random) -> Iterator[Batch]:
+def _endless_batches(
+    batch: dict[str, Any], shared: list[int], size: int, rng: random.Random
+) -> Iterator[dict[str, Any]]:
     """Yield ``batch`` with ``size`` of the ids each time, in another order in each pass."""
     while True:
         rng.shuffle(shared)

@@ -115,7 +115,6 @@ def run_phases(
     model: SentenceTransformer,
     data: Mapping[str, TrainingData],
     dev: DevEvaluator,
-    encode_pivot: Encode | None = None,
 ) -> dict[str, Any]:
     """Train phase after phase; each resumes from its own last checkpoint, or is skipped when it is done.
 
@@ -124,8 +123,8 @@ def run_phases(
         settings: its settings.
         model: the model that trains.
         data: language that learns → its data.
-        dev: the data that choose the best weights.
-        encode_pivot: the frozen pivot; None where the model encodes the pivot too.
+        dev: the data that choose the best weights; its ``pivot`` is the frozen one, or None where the model
+            encodes the pivot too.
 
     Returns:
         The last phase's metrics, as :func:`~modenc.training.trainers.train_sentence_model` returns them, with
@@ -139,9 +138,9 @@ def run_phases(
             pairs[lang] = own.parallel.train
         if "text" in reads and own.plan.data.text:
             texts[lang] = own.text.train
-    body = model[0].body if encode_pivot is None else stage.base.load_body().requires_grad_(False)
+    body = model[0].body if dev.pivot is None else stage.base.load_body().requires_grad_(False)
     table = body.get_input_embeddings()
-    inputs = ObjectiveInputs(stage, settings, model, table, pairs, texts, encode_pivot)
+    inputs = ObjectiveInputs(stage, settings, model, table, pairs, texts, dev.pivot)
     by_name: dict[str, dict[str, Any]] = {}
     for number, phase in enumerate(_PHASES[settings.objective](inputs)):
         logger.info("  %s: %d steps, %d rows", phase.name, phase.steps, len(phase.data))

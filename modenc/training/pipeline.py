@@ -34,7 +34,6 @@ from modenc.training.stage import (
     discard,
     finish,
     iterate_stages,
-    modules_needed,
     read_finished,
     refuse_several_processes,
     training_lock,
@@ -207,7 +206,7 @@ class _Training:
                 # that they read from the hub, so these must be published before this job, too.
                 earlier, needed = STAGES[: STAGES.index(name) + 1], set(together)
                 for plan in (self.recipe.plans[lang] for lang in together):
-                    needed |= {lang for stage in earlier for lang, _ in modules_needed(plan, stage)}
+                    needed |= {lang for stage in earlier for lang, *_ in plan.modules_needed(stage)}
                 after = {last[lang] for lang in needed if lang in last}
                 if name != names[0]:
                     after.add(len(jobs) - 1)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-import shutil
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -29,12 +28,13 @@ from modenc.hub.card import (
     UNALIGNED,
     Card,
     Comparison,
+    file_records,
     is_worse_than_base,
     mean_score,
     shared_scores,
     table_of,
 )
-from modenc.hub.layout import README_FILE, LanguageLayout, files_below, sha256
+from modenc.hub.layout import README_FILE, LanguageLayout
 from modenc.hub.store import Hub
 from modenc.languages import language_name
 from modenc.recipe.plan import Recipe, may_read
@@ -77,9 +77,9 @@ def publish_language(
     sources = _sources(hub, stage, finished)
     if old is not None:
         # A training by force has the same fingerprints, and may have been killed before this.
-        files = {name: sha256(path) for name, path in files_below(stage.modules.root)}
-        published = {name: record["sha256"] for name, record in old.files.items() if name != README_FILE}
-        if (old.stages, old.data, published) == (finished, sources, files):
+        published = {name: record for name, record in old.files.items() if name != README_FILE}
+        new = finished, sources, file_records(stage.modules.root)
+        if (old.stages, old.data, published) == new:
             log_comparison(plan.lang, old.comparison)
             return hub.path / plan.lang
     card = Card(
@@ -98,10 +98,7 @@ def publish_language(
         created=datetime.now(UTC).date().isoformat(),
         comparison=compare_with_base(stage.data, stage.modules, pivot),
     )
-    with hub.staging(plan.lang) as staging:
-        # Contents without permissions: safetensors writes files that only their owner may read.
-        shutil.copytree(stage.modules.root, staging, dirs_exist_ok=True, copy_function=shutil.copyfile)
-        hub.publish(staging, card)
+    hub.publish(stage.modules.root, card)
     logger.info(" in the hub: %s", hub.folder(plan.lang))
     return hub.path / plan.lang
 

@@ -178,7 +178,7 @@ def stage_settings(plan: LanguagePlan, name: str) -> dict[str, Any]:
     choice = str(content.get("objective", content.get("method")))
     for section in PHASED_OBJECTIVES.get(choice, ()):
         content[section] = dataclasses.asdict(getattr(plan, section))
-    if name == "language_adaptation" and _reads_pivot(plan, name):
+    if name == "language_adaptation" and plan.learns_from_pivot(name):
         content["alignment"] = dataclasses.asdict(plan.alignment)
         content["start"] = plan.sentence_encoding.start
     plain: dict[str, Any] = json.loads(json.dumps(content, default=str))
@@ -198,7 +198,7 @@ def stage_fingerprint(data: TrainingData, name: str, before: str, hub: Hub) -> s
     if plan.skips(name):
         return _hash(content)
     rows = [found.fingerprint for found in data.used_by(name)]
-    needed = modules_needed(plan, name) if rows or name != "alignment" else []
+    needed = plan.modules_needed(name) if rows or name != "alignment" else []
     published = hub.languages() if needed else ()
     content |= {
         "settings": stage_settings(plan, name),
@@ -206,11 +206,11 @@ def stage_fingerprint(data: TrainingData, name: str, before: str, hub: Hub) -> s
         "base": [plan.base.prompt, plan.base.pooling],
         "seed": plan.run.seed,
         "rows": rows,
-        "modules": [hub.card(lang).fingerprint(folder) for lang, folder in needed if lang in published],
+        "modules": [hub.card(lang).fingerprint(folder) for lang, folder, _ in needed if lang in published],
     }
     if name != "vocabulary":
         dev = [*data.sts, *data.search, *data.cross_sts]
-        held_out = data.parallel.held_out if _reads_pivot(plan, name) else []
+        held_out = data.parallel.held_out if plan.learns_from_pivot(name) else []
         content["dev"] = sorted(map(json.dumps, [*dev, *held_out]))
         content["measured"] = [plan.run.evaluate_every, plan.base.max_length]
     return _hash(content)
@@ -218,28 +218,6 @@ def stage_fingerprint(data: TrainingData, name: str, before: str, hub: Hub) -> s
 
 def _hash(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def modules_needed(plan: LanguagePlan, name: str) -> list[tuple[str, str]]:
-    """List the other languages whose published modules a stage reads, each with a folder (``""``: all)."""
-    learns = _reads_pivot(plan, name)
-    needed: list[tuple[str, str]] = []
-    with_start = learns or plan.language_adaptation.objective == "distill"
-    if name == "sentence_encoding" or (with_start and name == "language_adaptation"):
-        needed.append((plan.sentence_encoding.start, "se/"))
-    if learns and plan.alignment.partners == "pivot":
-        needed.append((plan.pivot, ""))
-    if name == "alignment" and learns and plan.alignment.start != FRESH:
-        needed.append((plan.alignment.start, "cla/"))
-    return needed
-
-
-def _reads_pivot(plan: LanguagePlan, name: str) -> bool:
-    objectives = {
-        "language_adaptation": plan.language_adaptation.objective == "pivot",
-        "alignment": plan.alignment.objective != "none",
-    }
-    return plan.lang != plan.pivot and objectives.get(name, False)
 
 
 def refuse_several_processes() -> None:

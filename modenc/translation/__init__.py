@@ -100,9 +100,9 @@ class PairFilter:
         if self._language_check is not None:
             # Texts without letters, such as numbers, are in no language.
             lettered = [i for i, text in enumerate(texts) if count_letters(text) and not reasons[i]]
-            verdicts = self._language_check.verdicts([results[i].text for i in lettered])
-            for i, verdict in zip(lettered, verdicts, strict=True):
-                reasons[i] = verdict
+            found = self._language_check.reasons([results[i].text for i in lettered])
+            for i, reason in zip(lettered, found, strict=True):
+                reasons[i] = reason
         return reasons
 
     def _plain_reason(self, text: str, result: Translation) -> str:

@@ -39,7 +39,7 @@ def test_arguments_reach_the_pipeline(monkeypatch, capsys, tmp_path):
     objectives = [f"{name}.objective=none" for name in STAGES[1:]]
     words = ["train", str(tmp_path / "mine.toml"), "--lang", "kaz_Cyrl", "--force"]
     assert main([*words, f"hub.path={tmp_path}/hub", "vocabulary.method=base", *objectives]) == 0
-    options = {"languages": ["kk"], "force": True}
+    options = {"languages": ["kaz_Cyrl"], "force": True}
     assert calls == [("mine", tmp_path / "hub", options)]
     assert capsys.readouterr().out == "kk\thub/kk\n"
 

@@ -3,6 +3,7 @@
 import itertools
 import json
 import shutil
+from tempfile import TemporaryDirectory
 from threading import Thread
 
 import numpy as np
@@ -31,9 +32,9 @@ TEXTS = ["Қайырлы таң, достар", "Бүгін ауа райы жа
 def with_another_kk(hub, folder):
     """A copy of a hub whose Kazakh has the base's vocabulary, and Azerbaijani adapters."""
     other = Hub.open(shutil.copytree(hub.path, folder))
-    with other.staging("kk") as staging:
-        shutil.copytree(other.layout("az").se, staging / "se")
-        other.publish(staging, other.card("kk"))
+    with TemporaryDirectory() as temporary:
+        shutil.copytree(other.layout("az").se, f"{temporary}/se")
+        other.publish(temporary, other.card("kk"))
     return other
 
 

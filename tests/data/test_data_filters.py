@@ -139,8 +139,8 @@ def test_every_line_that_goes_is_counted_under_its_reason():
 
 def test_a_language_the_identifier_does_not_know_is_not_judged_by_it():
     line = "Бу «башка» тилдеги узун сүйлөм экен."
-    assert LanguageCheck("tt").verdicts([line]) == [""]
-    assert LanguageCheck("kk").verdicts([line]) == ["wrong_language"]
+    assert LanguageCheck("tt").reasons([line]) == [""]
+    assert LanguageCheck("kk").reasons([line]) == ["wrong_language"]
 
 
 def test_a_language_that_is_not_known_is_told_from_the_pivot(identify_with):
@@ -153,16 +153,16 @@ def test_a_language_that_is_not_known_is_told_from_the_pivot(identify_with):
     lines = ["This is the wrong side of a pair.", "Hemmesi dogry, ine şeýle sözlem."]
     identify_with(English())
     alone, with_pivot = LanguageCheck("tk"), LanguageCheck("tk", "en")
-    assert alone.verdicts(lines) == ["", ""]
-    assert with_pivot.verdicts(lines) == ["wrong_language", ""]
+    assert alone.reasons(lines) == ["", ""]
+    assert with_pivot.reasons(lines) == ["wrong_language", ""]
 
 
 @pytest.mark.parametrize("check_script", [True, False])
 def test_only_its_script_tells_against_a_line_of_no_known_language(identify_with, check_script):
     identify_with(get_identifier())
     check = LanguageCheck("en", filters=Filters(check_script=check_script))
-    verdicts = check.verdicts(["ꦲꦏ꧀ꦱꦫꦗꦮ" * 5, "This is an ordinary English line of words."])
-    assert verdicts == ["wrong_script" if check_script else "", ""]
+    reasons = check.reasons(["ꦲꦏ꧀ꦱꦫꦗꦮ" * 5, "This is an ordinary English line of words."])
+    assert reasons == ["wrong_script" if check_script else "", ""]
 
 
 def test_near_relatives_are_not_another_language(identify_with):
@@ -173,7 +173,7 @@ def test_near_relatives_are_not_another_language(identify_with):
             return [Identification("nn", 0.99) for _ in texts]
 
     identify_with(Norwegian())
-    assert LanguageCheck("no").verdicts(["Dette er ei ganske lang setning."]) == [""]
+    assert LanguageCheck("no").reasons(["Dette er ei ganske lang setning."]) == [""]
 
 
 def test_a_bad_negative_goes_alone_and_a_pair_of_one_sentence_goes_whole():

@@ -8,6 +8,7 @@ import shutil
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import huggingface_hub
 import numpy as np
@@ -238,10 +239,11 @@ def test_an_encoder_pushes_what_it_uses(server: FakeHuggingFace, tiny_hub: Hub, 
 
 
 def test_a_language_is_replaced_whole(server: FakeHuggingFace, hub_copy: Hub, tmp_path: Path) -> None:
-    with hub_copy.staging("kk") as staging:
-        shutil.copytree(hub_copy.layout("kk").root, staging, dirs_exist_ok=True)
-        shutil.rmtree(staging / "cla")
-        hub_copy.publish(staging, hub_copy.card("kk"))
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        shutil.copytree(hub_copy.layout("kk").root, folder, dirs_exist_ok=True)
+        shutil.rmtree(folder / "cla")
+        hub_copy.publish(folder, hub_copy.card("kk"))
     hub_copy.remove("az")
     (hub_copy.path / "README.md").write_text("My own words.\n")
     push_hub(hub_copy, REPO)

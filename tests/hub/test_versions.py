@@ -9,6 +9,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -104,6 +105,8 @@ def test_what_a_failed_publication_wrote_is_removed(hub: Hub, monkeypatch: pytes
 
 KILLED = """
 import os, sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 sys.path.insert(0, {tests!r})
 from tiny_languages import make_card, write_modules
 from modenc.hub import store
@@ -111,9 +114,10 @@ from modenc.hub.store import Hub
 
 setattr(store, {step!r}, lambda *args, **options: os._exit(9))
 hub = Hub.open({path!r})
-with hub.staging("kk") as staging:
-    write_modules(staging, fill=0.125)
-    hub.publish(staging, make_card("kk"))
+with TemporaryDirectory() as temporary:
+    folder = Path(temporary)
+    write_modules(folder, fill=0.125)
+    hub.publish(folder, make_card("kk"))
 """
 
 
@@ -165,9 +169,10 @@ def test_a_language_replaced_while_it_is_read(hub: Hub, monkeypatch: pytest.Monk
 def publish_many(path: str, lang: str) -> int:
     hub = Hub.open(path)
     for turn in range(5):
-        with hub.staging(lang) as staging:
-            write_modules(staging, fill=turn / 8)
-            hub.publish(staging, make_card(lang))
+        with TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            write_modules(folder, fill=turn / 8)
+            hub.publish(folder, make_card(lang))
     return os.getpid()
 
 

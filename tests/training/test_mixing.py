@@ -14,7 +14,7 @@ from modenc.data.kinds import ParallelRow, ParaphraseRow
 from modenc.errors import RecipeError
 from modenc.recipe.loader import load_recipe
 from modenc.training.alignment import alignment_rows
-from modenc.training.all_pairs import ItemTexts, batches_of_pairs
+from modenc.training.all_pairs import batches_of_pairs
 from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData, draw_rows
 from modenc.training.dev import DevEvaluator
@@ -129,7 +129,7 @@ def test_all_pairs_of_languages_are_read_as_often_as_epochs_says(optimizer, tiny
     settings = load_recipe(tiny_recipe("decks")).plans["kk"].alignment
     settings = replace(settings, optimizer=optimizer)
     said = {
-        lang: {i: ItemTexts(f"{lang}{i}", f"{lang}{i}") for i in range(count)}
+        lang: {i: ParaphraseRow(f"{lang}{i}", f"{lang}{i}") for i in range(count)}
         for lang, count in {"en": 64, "kk": 64, "az": 16, "tr": 3}.items()
     }
     batches = batches_of_pairs({"parallel": said}, settings, seed=1)
@@ -147,5 +147,5 @@ def test_all_pairs_are_read_in_whole_steps(optimizer, tiny_recipe, accumulation,
     settings = replace(
         settings, optimizer=replace(optimizer, epochs=epochs, gradient_accumulation=accumulation)
     )
-    said = {lang: {i: ItemTexts(f"{lang}{i}", f"{lang}{i}") for i in range(8)} for lang in ("en", "kk")}
+    said = {lang: {i: ParaphraseRow(f"{lang}{i}", f"{lang}{i}") for i in range(8)} for lang in ("en", "kk")}
     assert len(batches_of_pairs({"parallel": said}, settings, seed=1)) == count

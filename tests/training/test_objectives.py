@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from modenc.data.kinds import ParaphraseRow
 from modenc.recipe.loader import default_section
-from modenc.training.all_pairs import AllPairsModel, ItemTexts
+from modenc.training.all_pairs import AllPairsModel
 from modenc.training.objectives.distillation import DistillationLoss
 from modenc.training.objectives.pivot_loss import PivotAlignmentLoss, ScoredAlignmentLoss
 
@@ -136,8 +137,8 @@ def test_all_pairs_against_a_loop(vectors, symmetric):
     }
     texts = {
         "paraphrase": {
-            "az": {0: ItemTexts("a", "b"), 7: ItemTexts("c", None)},
-            "kk": {0: ItemTexts("p", "q", "r"), 7: ItemTexts("s", "t")},
+            "az": {0: ParaphraseRow("a", "b"), 7: ParaphraseRow("c", "")},
+            "kk": {0: ParaphraseRow("p", "q", "r"), 7: ParaphraseRow("s", "t")},
         }
     }
     loss = AllPairsModel(models, texts, replace(PLAIN, symmetric=symmetric))
