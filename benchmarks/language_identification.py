@@ -175,7 +175,7 @@ def _measured(texts: Texts) -> dict[str, Any]:
         for lang, own in by_language.items():
             routed = router.identify(own)
             now = [found.modules for found in routed]
-            sure = [found.modules if found.share >= 0.5 else "base" for found in routed]
+            sure = [found.modules if found.confidence >= 0.5 else "base" for found in routed]
             row: dict[str, Any] = {"set": name, "lang": lang, "texts": len(own)}
             if lang in languages:
                 inside.append({**row, **_both(now, sure, lang)})

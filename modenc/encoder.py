@@ -35,7 +35,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         base: folder or id of the base, if it is not found under the name in the hub; the weights must match.
         fallback: modules for a language that has none: ``base`` (no modules), ``error``, or a code. ``None``:
             the pivot's if they are only a sentence-encoding adapter, or else ``base``.
-        min_confidence: texts whose ``share`` (0 to 1) in :meth:`identify` is smaller go to the fallback.
+        min_confidence: texts that are identified with less confidence (0 to 1) go to the fallback.
         identifier: a fastText file (GlotLID), or ``None`` for py3langid.
         compute: precision: ``fp32``, ``bf16`` (vectors differ in the third digit), or ``auto``: bf16 if the
             device has it in hardware.
@@ -133,8 +133,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
 
         Returns:
             For each text ``code`` and ``confidence`` (0 to 1) of its language; ``modules``, the code of the
-            language or fallback that :meth:`encode` uses, None where ``fallback="error"`` refuses the text;
-            ``share`` (0 to 1), bounded by ``min_confidence``.
+            language or fallback that :meth:`encode` uses, None where ``fallback="error"`` refuses the text.
 
         Raises:
             TextError: something is not a text.

@@ -101,20 +101,18 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True)
 class Identification:
-    """The identified language of a text, among all that a model knows and among a hub's."""
+    """The identified language of a text, and whose modules encode it."""
 
     code: str
-    """Likeliest of all languages that the model knows; :data:`UNDETERMINED` without letters of a known
-    script."""
+    """Likeliest of all languages that the model knows, those of the hub with a prior; :data:`UNDETERMINED`
+    without letters of a known script."""
     confidence: float
-    """Its probability among these, 0 to 1; 0 if undetermined."""
+    """Probability of ``code``, 0 to 1, among the hub's languages and the likeliest other one; 0 if
+    undetermined. ``min_confidence`` is compared with it."""
     modules: str | None = None
-    """Code of the language whose modules encode the text, or ``base``. None: no language of the hub is
-    likelier than all others, and the fallback ``error`` refuses the text."""
-    share: float = 0.0
-    """Probability, 0 to 1, of the hub's likeliest language, given that the text is in one of the hub's
-    languages, which get a prior, or in the likeliest other one. ``min_confidence`` is compared with it. It is
-    0 for texts without letters, which always go to the pivot."""
+    """Code of the language whose modules encode the text, or ``base``. None: ``code`` is no language of the
+    hub, or not sure enough, and the fallback ``error`` refuses the text. A text without letters goes to the
+    pivot."""
 
 
 class LanguageIdentifier(ABC):
@@ -139,14 +137,13 @@ class LanguageIdentifier(ABC):
         return self.match(texts, self._known)
 
     def match(
-        self, texts: Sequence[str], languages: Sequence[str], min_share: float = 0.0
+        self, texts: Sequence[str], languages: Sequence[str], min_confidence: float = 0.0
     ) -> list[Identification]:
         """Compare ``languages`` with all others that the model knows, for each text; equal texts once.
 
         Returns:
-            Identifications whose ``modules`` are the one of ``languages`` that is likelier, with the prior,
-            than any other language, if its share is not less than ``min_share``; the first of them for a text
-            without letters.
+            Identifications whose ``modules`` are the ``code`` if that is one of ``languages`` and its
+            confidence not less than ``min_confidence``; the first of them for a text without letters.
 
         Raises:
             LanguageError: the model knows none of ``languages``.
@@ -166,14 +163,13 @@ class LanguageIdentifier(ABC):
                 found[text] = Identification(UNDETERMINED, 0.0, languages[0] if script is None else None)
                 continue
             logits += [odds.get(script, _FOREIGN_SCRIPT) if odds else 0.0 for odds in self._script_odds]
-            best = logits.argmax()
-            confidence = float(np.exp(logits[best] - np.logaddexp.reduce(logits)))
             logits[members] += self._prior(kept)
-            inside, rival = logits[members], logits[~members].max(initial=-np.inf)
-            top = inside.max()
-            share = float(np.exp(top - np.logaddexp(np.logaddexp.reduce(inside), rival)))
-            modules = self._known[logits.argmax()] if top > rival and share >= min_share else None
-            found[text] = Identification(self._known[best], confidence, modules, share)
+            best, rival = logits.argmax(), logits[~members].max(initial=-np.inf)
+            compared = np.logaddexp(np.logaddexp.reduce(logits[members]), rival)
+            confidence = float(np.exp(logits[best] - compared))
+            sure = members[best] and confidence >= min_confidence
+            code = self._known[best]
+            found[text] = Identification(code, confidence, code if sure else None)
         return [found[text] for text in texts]
 
     @abstractmethod

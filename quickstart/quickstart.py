@@ -83,7 +83,7 @@ def use_shipped_modules(encoder: ModularEncoder) -> None:
         mark = "" if rows[near][1] == rows[row][1] else "   (another sentence)"
         match = f"{texts[row]} → {texts[near]} ({scores[row, near]:.2f})"
         mark += "" if language.modules == rows[row][0] else f"   (it is {rows[row][0]})"
-        print(f"{language.modules:>2} {language.share:8.2f}  {match}{mark}")
+        print(f"{language.modules:>2} {language.confidence:8.2f}  {match}{mark}")
     identified = sum(language.modules == code for language, (code, _, _) in zip(found, rows, strict=True))
     translated = sum(rows[near][1] == place for near, (_, place, _) in zip(nearest, rows, strict=True))
     print(f"\nLanguage identified: {identified} of {len(rows)}.")

@@ -372,7 +372,8 @@ def test_low_confidence_goes_to_the_fallback(fresh):
     encoder = fresh(min_confidence=0.95)
     assert near(encoder.encode(TEXTS[:1]), encoder.encode(TEXTS[:1], lang="base"))
     with pytest.raises(
-        LanguageError, match=r"'The teacher .*identified as English \(en\), with share 0\.95 of the lang"
+        LanguageError,
+        match=r"'The teacher .*identified as English \(en\), with confidence 0\.95 beside the lang",
     ):
         fresh(min_confidence=0.95, fallback="error").encode(TEXTS)
 
@@ -385,7 +386,7 @@ def test_identify_says_what_encode_does(fresh):
     routed = encoder.identify([GERMAN, TEXTS[0], TEXTS[1], "12345", "你好，世界"])
     assert [item.code for item in routed[:4]] == ["de", "en", "kk", "und"]
     assert [item.modules for item in routed] == ["az", "en", "kk", "en", "az"]
-    assert [item.share < 0.5 for item in routed] == [True, False, False, True, True]
+    assert [item.confidence > 0.5 for item in routed] == [True, True, True, False, True]
     with pytest.warns(UserWarning, match="encoded by the modules of az"):
         vectors = encoder.encode([GERMAN, TEXTS[0], TEXTS[1], "12345", "你好，世界"])
     expected = encoder.encode(

@@ -35,7 +35,7 @@ def identifier() -> Py3LangidIdentifier:
 def test_short_texts_among_a_hubs_languages(identifier: Py3LangidIdentifier, text: str, code: str) -> None:
     (match,) = identifier.match([text], HUB)
     assert match.modules == code
-    assert 0.3 < match.share <= 1.0
+    assert 0.3 < match.confidence <= 1.0
 
 
 def test_script_decides_before_the_model(identifier: Py3LangidIdentifier) -> None:
@@ -71,17 +71,21 @@ def test_languages_the_model_does_not_know_are_never_given(identifier: Py3Langid
 def test_other_languages_match_none_of_a_hubs(identifier: Py3LangidIdentifier, text: str, code: str) -> None:
     (match,) = identifier.match([text], HUB)
     assert (match.code, match.modules) == (code, None)
-    assert match.confidence > 0.5 > match.share
+    assert 0.5 < match.confidence <= 1.0
 
 
-def test_found_is_the_likeliest_of_all_and_share_has_the_prior(identifier: Py3LangidIdentifier) -> None:
-    # Of all languages "Hello" is likeliest in another; of a hub with English, English is likelier.
-    (match,) = identifier.match(["Hello"], HUB)
-    assert match.code not in HUB
-    (of_all,) = identifier.identify(["Hello"])
-    assert match.code == of_all.code
-    assert match.confidence == pytest.approx(of_all.confidence, abs=1e-4)
-    assert match.share > match.confidence
+def test_languages_of_the_hub_have_a_prior(identifier: Py3LangidIdentifier) -> None:
+    # Of all languages "Salom" is likeliest in another; of a hub with Uzbek, Uzbek is likelier.
+    (of_all,), (match,) = identifier.identify(["Salom"]), identifier.match(["Salom"], HUB)
+    assert of_all.code not in HUB
+    assert (match.code, match.modules) == ("uz", "uz")
+
+
+def test_a_language_that_is_not_sure_enough_has_no_modules(identifier: Py3LangidIdentifier) -> None:
+    (match,) = identifier.match(["Salom"], HUB)
+    assert identifier.match(["Salom"], HUB, match.confidence)[0].modules == "uz"
+    unsure = identifier.match(["Salom"], HUB, match.confidence + 1e-3)[0]
+    assert (unsure.code, unsure.confidence, unsure.modules) == ("uz", match.confidence, None)
 
 
 def test_a_batch_matches_as_single_texts_do(identifier: Py3LangidIdentifier) -> None:
@@ -90,7 +94,7 @@ def test_a_batch_matches_as_single_texts_do(identifier: Py3LangidIdentifier) -> 
     for text, match in zip(texts, together, strict=True):
         (alone,) = identifier.match([text], HUB)
         assert (alone.code, alone.modules) == (match.code, match.modules)
-        assert alone.share == pytest.approx(match.share, abs=1e-5)
+        assert alone.confidence == pytest.approx(match.confidence, abs=1e-5)
     assert identifier.match([], HUB) == []
 
 

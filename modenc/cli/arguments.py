@@ -55,7 +55,7 @@ _SHARED: dict[str, tuple[str | None, str, dict[str, Any]]] = {
     ),
     "--min-confidence": (
         "P",
-        "use the fallback for texts whose share (see modenc identify) is below this",
+        "use the fallback for texts whose confidence (see modenc identify) is below this",
         {"type": share, "default": 0.0},
     ),
     "--no-align": (

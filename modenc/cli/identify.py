@@ -18,21 +18,17 @@ def add_commands(commands: Any) -> None:
     add_hub_and_routing(parser)
     add_shared(parser, "--input", required=False, default=STDIN)
     add_shared(parser, "--column")
-    add_shared(
-        parser, "--json", help="print a JSON object a line, with code, confidence, modules, share and text"
-    )
+    add_shared(parser, "--json", help="print a JSON object a line, with code, confidence, modules and text")
 
 
 def run(args: argparse.Namespace) -> None:
     """Detect the language of each text.
 
     Prints a line for each text, tab-separated:
-      code        most probable language of all that the identifier knows
-      confidence  its probability, 0 to 1
+      code        most probable language of all that the identifier knows, those of the hub with a prior
+      confidence  its probability, 0 to 1, among the hub's languages and the most probable other one
       modules     language of the hub whose modules encode the text, or the fallback; with --fallback error
                   - (null in JSON) for a text that it refuses
-      share       probability of the hub's most probable language, among the hub's languages and the most
-                  probable other one, 0 to 1; it decides between modules and fallback
       text        the text
     Texts without letters have the code 'und' and are encoded with the pivot's modules.
 
@@ -44,5 +40,5 @@ def run(args: argparse.Namespace) -> None:
     lines = read_texts(args.input, args.column)
     while texts := list(islice(lines, LINES_AT_ONCE)):
         for text, found in zip(texts, encoder.identify(texts), strict=True):
-            numbers = f"{found.confidence:.3f}\t{found.modules or '-'}\t{found.share:.3f}"
-            write(args, {**asdict(found), "text": text}, f"{found.code}\t{numbers}\t{one_line(text)}\n")
+            row = f"{found.code}\t{found.confidence:.3f}\t{found.modules or '-'}\t{one_line(text)}\n"
+            write(args, {**asdict(found), "text": text}, row)

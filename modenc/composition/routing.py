@@ -29,7 +29,7 @@ class LanguageRouter:
         hub: the hub.
         fallback: modules for a language that has none: ``base``, ``error``, or another language's code;
             ``None``: see :attr:`fallback`.
-        min_confidence: texts whose :attr:`~modenc.Identification.share` (0 to 1) is less go to the fallback.
+        min_confidence: texts that are identified with less confidence (0 to 1) go to the fallback.
         identifier: a language identifier, a fastText file, or ``None`` for py3langid; its model is loaded for
             the first text without a language.
 
@@ -163,8 +163,8 @@ class LanguageRouter:
         for row, found in zip(unknown, identified, strict=True):
             if found.modules is None and self.fallback == ERROR:
                 raise LanguageError(
-                    f"{short_repr(texts[row])}: identified as {_named(found.code)}, with share "
-                    f"{found.share:.2f} of the languages in {self._hub.path} "
+                    f"{short_repr(texts[row])}: identified as {_named(found.code)}, with confidence "
+                    f"{found.confidence:.2f} beside the languages in {self._hub.path} "
                     f"({', '.join(self._languages)}); name its language with lang=, or use fallback='base'"
                 )
             if found.modules is None and found.code not in self._languages:

@@ -187,7 +187,7 @@ def similarities(request: Request, body: SimilarityRequest) -> Response:
     try:
         found = request.app.state.encoder.identify(body.texts)
     except LanguageError:  # no language of the hub can be identified; those given were used
-        found = [Identification(UNDETERMINED, 0.0, text.lang, 0.0) for text in texts]
+        found = [Identification(UNDETERMINED, 0.0, text.lang) for text in texts]
     languages = [
         {"code": own.code, "name": _name(own.code), "confidence": round(own.confidence, 4)}
         | {"modules": text.lang, "modules_name": _name(text.lang)}

@@ -24,8 +24,8 @@ def test_identify_writes_language_modules_and_text(tiny_hub, texts, capsys):
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [row[0] for row in rows] == ["en"] * 3 + ["kk"] * 3
     assert [row[2] for row in rows] == ["en"] * 3 + ["kk"] * 3
-    assert all(0 <= float(row[column]) <= 1 for row in rows for column in (1, 3))
-    assert [row[4] for row in rows] == sentences("en")[:3] + sentences("kk")[:3]
+    assert all(0 <= float(row[1]) <= 1 for row in rows)
+    assert [row[3] for row in rows] == sentences("en")[:3] + sentences("kk")[:3]
 
 
 def test_identify_as_json_has_language_and_modules(tiny_hub, tmp_path, capsys):
@@ -33,10 +33,10 @@ def test_identify_as_json_has_language_and_modules(tiny_hub, tmp_path, capsys):
     path.write_text(json.dumps({"text": GERMAN}) + '\n{"text": "1\\n2"}\n{"text": "x \\ud800 y"}\n')
     assert main(["identify", "--hub", str(tiny_hub.path), "--input", str(path), "--json"]) == 0
     german, digits, odd = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert list(german) == ["code", "confidence", "modules", "share", "text"]
+    assert list(german) == ["code", "confidence", "modules", "text"]
     assert (german["code"], german["modules"], german["text"]) == ("de", "base", GERMAN)
-    assert german["confidence"] > 0.5 > german["share"]
-    assert digits == {"code": "und", "confidence": 0.0, "modules": "en", "share": 0.0, "text": "1\n2"}
+    assert german["confidence"] > 0.5
+    assert digits == {"code": "und", "confidence": 0.0, "modules": "en", "text": "1\n2"}
     assert odd["text"] == "x \ud800 y"
 
 
@@ -60,7 +60,7 @@ def test_identify_keeps_one_line_a_text(tiny_hub, tmp_path, capsys):
     (tmp_path / "t.jsonl").write_text('{"text": "a\\tb\\nc"}\n{"text": ""}\n{"text": "x \\ud800 y"}\n')
     assert main(["identify", "--hub", str(tiny_hub.path), "--input", str(tmp_path / "t.jsonl")]) == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.split("\n")[:-1]]
-    assert [row[4] for row in rows] == ["a b c", "", "x ? y"]
+    assert [row[3] for row in rows] == ["a b c", "", "x ? y"]
 
 
 def test_identify_reads_standard_input(tiny_hub, monkeypatch, capsys):
