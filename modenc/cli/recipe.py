@@ -162,10 +162,9 @@ def run_check(args: argparse.Namespace) -> int:
     model = next(iter(recipe.plans.values())).base.model
     text = f"recipe {recipe.name!r} has no issues; base {model}, hub '{recipe.hub}'\n"
     text += "".join(f"  {lang}: {', '.join(map(' '.join, plans[lang].items()))}\n" for lang in plans)
-    remarks = {"left out": recipe.left_out, "warnings": recipe.warnings}
-    text += "".join(_listed(title, lines) for title, lines in remarks.items())
+    text += _listed("warnings", recipe.warnings)
     about = {"base": model, "hub": str(recipe.hub), "languages": plans}
-    write(args, {"issues": [], **remarks, **about}, text)
+    write(args, {"issues": [], "warnings": recipe.warnings, **about}, text)
     return 0
 
 

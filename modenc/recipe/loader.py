@@ -33,7 +33,6 @@ from modenc.recipe.parse import (
     RecipeIssues,
     add_issues,
     describe,
-    dotted,
     issue_lines,
     parse,
     unknown_keys,
@@ -118,6 +117,7 @@ def load_recipe(
     plans = _plans(tables, own, header, issues)
     add_issues(issues, (issue.of(lang) for lang, plan in plans.items() for issue in check_plan(plan)))
     add_issues(issues, check_languages(plans, own, header.pivot))
+    add_issues(issues, (issue for plan in plans.values() for issue in _left_out(plan)))
     if check_files:
         given = listed_codes(plans if languages is None else languages)
         chosen = {lang: plans.get(lang) for lang in (find_code(code) or code for code in given)}
@@ -137,7 +137,6 @@ def load_recipe(
         plans=_training_order(allowed, header.pivot),
         text=tomli_w.dumps({key: resolved[key] for key in TOP_LEVEL}),
         start_from=header.hubs()[1] if header.hub.start_from else None,
-        left_out=tuple(sorted({line for plan in plans.values() for line in _left_out(plan)})),
         warnings=warnings,
     )
 
@@ -233,13 +232,14 @@ def _start(plan: LanguagePlan, section: str, issues: list[Issue]) -> str:
     return FRESH if start == plan.lang else start
 
 
-def _left_out(plan: LanguagePlan) -> Iterator[str]:
-    """Describe each source whose license is not allowed in a line."""
+def _left_out(plan: LanguagePlan) -> Iterator[Issue]:
+    """Yield a warning for each source whose license is not allowed."""
     allowed = {place for place, _, _ in plan.sources()}
     for place, _, source in plan.sources(all_licenses=True):
         if place not in allowed:
-            name = f"{dotted(place)}: {source.path or source.dataset} ({source.license})"
-            yield f"{name} is left out, since data.licenses lacks it"
+            name = f"{source.path or source.dataset} ({source.license})"
+            message = f"{name} is left out, since data.licenses lacks it"
+            yield Issue(place, message, level="warning", lang=plan.lang)
 
 
 def _as_pivot(plan: LanguagePlan, own: LanguageTable, issues: list[Issue]) -> LanguagePlan:

@@ -224,7 +224,6 @@ class Recipe:
     """The whole resolved recipe as TOML (what ``modenc recipe show`` prints)."""
     start_from: Path | None = None
     """A hub that the pivot and the languages of ``start`` are copied from where ``hub`` lacks them."""
-    left_out: tuple[str, ...] = ()
-    """A line for each source that ``data.licenses`` does not allow."""
     warnings: tuple[str, ...] = ()
-    """A line for each probable mistake in the files, if they were inspected."""
+    """A line for each source that ``data.licenses`` leaves out, and for each probable mistake in the files, if
+    they were inspected."""

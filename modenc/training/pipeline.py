@@ -134,8 +134,6 @@ def _prepare(recipe: Recipe, languages: str | Iterable[str] | None) -> tuple[_Tr
     lacks them and this does not train them.
     """
     refuse_several_processes()
-    for line in recipe.left_out:
-        logger.info("%s", line)
     for line in recipe.warnings:
         logger.warning("warning: %s", line)
     given = listed_codes(recipe.plans if languages is None else languages)

@@ -50,10 +50,10 @@ def test_other_sources_are_left_out_and_named(write):
         assert [source.path for source in plan.data.dev.sts] == ["dev.{lang}.tsv"]
     assert len(recipe.plans["kk"].data.parallel) == 1
     line = "data.text[0]: news.{lang}.txt (CC-BY-NC-4.0) is left out, since data.licenses lacks it"
-    assert recipe.left_out == (line,)
+    assert recipe.warnings == (line,)
     everything = load_recipe(write(RECIPE), ["data.licenses=[]"], check_files=False)
     assert len(everything.plans["kk"].data.text) == 2
-    assert everything.left_out == ()
+    assert everything.warnings == ()
 
 
 def test_a_source_without_a_license_is_a_issue(issues_of):
