@@ -225,5 +225,5 @@ class Recipe:
     start_from: Path | None = None
     """A hub that the pivot and the languages of ``start`` are copied from where ``hub`` lacks them."""
     warnings: tuple[str, ...] = ()
-    """A line for each source that ``data.licenses`` leaves out, and for each probable mistake in the files, if
-    they were inspected."""
+    """A line for each source that ``data.licenses`` leaves out and, if the files were inspected, for each
+    probable mistake in them."""
