@@ -43,6 +43,8 @@ _OF_PAPER = (
 
 PICTURE = "![Spearman × 100 of all pairs of languages, bare base and modules](docs/languages.png)"
 _STS = ("stsb", "kardes", "str_dev")
+# A bare one would begin italics.
+_STAR = r"\*"
 _NAMES = {"stsb": "STS-B", "kardes": "Kardeş", "str_dev": "STR24 dev"}
 _HEADINGS = {"no_align": "`align=False`", "align": "`align=True`"}
 _INTRODUCTION = (
@@ -250,7 +252,7 @@ def named(changes: Sequence[tuple[str, Figure]], better: int) -> str:
     worse = [(name, figure) for name, figure in changes if figure.value * better < 0]
     if not worse:
         return f"none of {len(changes)}"
-    return ", ".join(f"{name} {figure.value:+.1f}{'*' if figure.sure else ''}" for name, figure in worse)
+    return ", ".join(f"{name} {figure.value:+.1f}{_STAR if figure.sure else ''}" for name, figure in worse)
 
 
 def section(stored: Stored, paper: Path) -> list[str]:
@@ -295,7 +297,7 @@ def means_table(stored: Stored, modules: StoredSystem) -> Iterator[str]:
 
 def exceptions(stored: Stored, modules: StoredSystem) -> Iterator[str]:
     """Test sets on which modules are worse than the base, by name."""
-    yield "Worse than the base (* beyond its 95 % interval):"
+    yield f"Worse than the base ({_STAR} beyond its 95 % interval):"
     yield ""
     for heading, *kind in MEANS:
         if keys := stored.shared(*kind):

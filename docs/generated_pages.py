@@ -64,10 +64,12 @@ def explanations() -> dict[tuple[str, ...], str]:
 
 def _collect(cls: type, place: tuple[str, ...], texts: dict[tuple[str, ...], str]) -> None:
     texts[place] = (inspect.getdoc(cls) or "").split("\n\n")[0]
-    texts |= {(*place, name): text for name, text in _field_texts(cls).items()}
-    for name, hint in get_type_hints(cls).items():
-        if is_dataclass(hint) and isinstance(hint, type):
-            _collect(hint, (*place, name), texts)
+    hints = get_type_hints(cls).items()
+    tables = {name: hint for name, hint in hints if is_dataclass(hint) and isinstance(hint, type)}
+    # A table's own keys come first, then the tables in it.
+    texts |= {(*place, name): text for name, text in _field_texts(cls).items() if name not in tables}
+    for name, hint in tables.items():
+        _collect(hint, (*place, name), texts)
 
 
 def _field_texts(cls: type) -> dict[str, str]:
@@ -107,7 +109,9 @@ def _reasons() -> dict[tuple[str, ...], str]:
 
 def _plain(text: str) -> str:
     one_line = _ROLE.sub(r"`\1`", " ".join(text.replace("``", "`").split()))
-    return one_line.replace("|", "\\|").replace("{", "&#123;")
+    # Outside of code a cell that ends in braces would be read as an HTML attribute.
+    escaped = one_line.replace("|", "\\|")
+    return re.sub(r"`[^`]*`|\{", lambda found: "&#123;" if found[0] == "{" else found[0], escaped)
 
 
 def command_line() -> Iterator[str]:
@@ -134,9 +138,18 @@ def copied(source: str, title: str) -> Iterator[str]:
     yield re.sub(r"\A# .*\n", f"# {title}\n", text)
 
 
+def each_language() -> Iterator[str]:
+    """The tables of README.md."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    tables = text.split("<!-- languages.py writes from here -->")[1].split("<!-- to here -->")[0]
+    yield "# Each language, and other models\n" + tables.replace("(docs/", "(")
+
+
 PAGES = {
     "recipe_reference.md": recipe_reference(),
     "command_line.md": command_line(),
+    "each_language.md": each_language(),
+    "search_trials.md": copied("benchmarks/search_trials.md", "Trials for search"),
     "results.md": copied("benchmarks/RESULTS.md", "All results"),
     "performance.md": copied("benchmarks/PERFORMANCE.md", "Speed and memory"),
     "mining_results.md": copied("benchmarks/mining.md", "Mining bitext: results"),

@@ -15,6 +15,8 @@ _PAGES = {
     "../benchmarks/RESULTS.md": "results.md",
     "../benchmarks/PERFORMANCE.md": "performance.md",
     "../benchmarks/mining.md": "mining_results.md",
+    "../benchmarks/search_trials.md": "search_trials.md",
+    "../README.md#what-is-shipped-and-how-good-it-is": "each_language.md",
     "../modenc/recipe/settings.py": "recipe_reference.md",
 }
 

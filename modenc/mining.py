@@ -61,7 +61,7 @@ def mine(
         OptionError: ``neighbors`` is below 1.
         HubError: a hub cannot be opened.
 
-    Example:
+    Examples:
         >>> from modenc.mining import mine
         >>> kk = ["Бала кітап оқып отыр.", "Бүгін жаңбыр жауып тұр."]
         >>> en = ["It is raining today.", "The child is reading a book."]

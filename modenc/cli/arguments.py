@@ -60,7 +60,7 @@ _SHARED: dict[str, tuple[str | None, str, dict[str, Any]]] = {
     ),
     "--no-align": (
         None,
-        "do not use the alignment modules: best within one language, not comparable across languages",
+        "leave the alignment modules out: embeddings are comparable within a language only",
         {},
     ),
     "--batch-size": ("N", "texts in a forward pass", {"type": positive, "default": 32}),

@@ -75,7 +75,7 @@ def export(
         MissingExtraError: a package for the format is not installed.
         StorageError: the disk is full or read-only; nothing is left in ``output``.
 
-    Example:
+    Examples:
         >>> import modenc
         >>> folder = modenc.export("adapters_hub/me5-small", "kk", "kazakh_model")
         >>> from sentence_transformers import SentenceTransformer
