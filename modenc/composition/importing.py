@@ -35,6 +35,7 @@ from modenc.hub.layout import (
 from modenc.hub.page import base_page
 from modenc.hub.store import Hub
 from modenc.languages import language_name, normalize_code
+from modenc.storage import disk_errors
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +97,7 @@ def import_language(
     source = source.strip() or ", ".join(
         f"{folder.resolve().name} ({part})" for part, folder in folders.items()
     )
-    with TemporaryDirectory() as name:
+    with TemporaryDirectory() as name, disk_errors(Path(name), "the hub is as it was"):
         checked = Path(name)
         configs = {part: _copy(part, folder, checked, info, force=force) for part, folder in folders.items()}
         modules = replace(read_modules(LanguageLayout(checked), info.hidden_size), lang=code)
