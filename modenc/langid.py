@@ -143,7 +143,8 @@ class LanguageIdentifier(ABC):
 
         Returns:
             Identifications whose ``modules`` are the ``code`` if that is one of ``languages`` and its
-            confidence not less than ``min_confidence``; the first of them for a text without letters.
+            confidence not less than ``min_confidence``; the first of ``languages`` for a text
+            without letters.
 
         Raises:
             LanguageError: the model knows none of ``languages``.

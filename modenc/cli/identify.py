@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> None:
     """Detect the language of each text.
 
     Prints a line for each text, tab-separated:
-      code        most probable language of all that the identifier knows, those of the hub with a prior
+      code        most probable language of all that the identifier knows; languages of the hub are favored
       confidence  its probability, 0 to 1, among the hub's languages and the most probable other one
       modules     language of the hub whose modules encode the text, or the fallback; with --fallback error
                   - (null in JSON) for a text that it refuses

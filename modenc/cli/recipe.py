@@ -137,7 +137,7 @@ def run_check(args: argparse.Namespace) -> int:
     """Check a recipe and list all its issues.
 
     Checks the settings and the files that the recipe names, and lists all issues at once, each with its
-    place. A warning is probably an issue.
+    place. A warning is probably an issue, or names a source that data.licenses leaves out.
 
     Examples:
         modenc recipe check mine.toml

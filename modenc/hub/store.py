@@ -31,6 +31,7 @@ from modenc.hub.layout import (
     HubInfo,
     LanguageLayout,
     check_info,
+    files_below,
     json_text,
     read_info,
     read_text,
@@ -243,12 +244,19 @@ class Hub:
             The card with ``version`` and, for every file, size and checksum.
 
         Raises:
-            HubError: the card is for another base, or the modules cannot be used; the hub is left as it was.
+            HubError: there is no such folder, the card is for another base, or the modules cannot be used;
+                the hub is left as it was.
             StorageError: the disk is full or read-only; the hub is left as it was.
         """
+        if not Path(folder).is_dir():
+            raise HubError(f"{folder}: expected a folder of modules, found none; give its path")
         with self._new_version(card.lang) as version:
-            # Contents without permissions: safetensors writes files that only their owner may read.
-            shutil.copytree(folder, version, dirs_exist_ok=True, copy_function=shutil.copyfile)
+            # Contents without permissions: temporary folders and safetensors' files are their owner's alone.
+            for name, path in files_below(Path(folder)):
+                if path.is_symlink() or not path.is_file():
+                    raise HubError(f"{path}: expected a plain file, found a link, folder or special file")
+                (version / name).parent.mkdir(exist_ok=True)
+                shutil.copyfile(path, version / name)
             page = language_page(card)
             (version / README_FILE).write_text(page, "utf-8", "backslashreplace", newline="\n")
             return self._put_in_use(version, replace(card, files=file_records(version)))

@@ -99,6 +99,7 @@ def load_recipe(
 
     Raises:
         RecipeError: there is no such recipe, or it is not valid TOML; ``RecipeIssues`` with all its errors.
+        LanguageError: one of ``languages`` is no code of a language.
 
     Examples:
         >>> from modenc import load_recipe
@@ -119,8 +120,8 @@ def load_recipe(
     add_issues(issues, check_languages(plans, own, header.pivot))
     add_issues(issues, (issue for plan in plans.values() for issue in _left_out(plan)))
     if check_files:
-        given = listed_codes(plans if languages is None else languages)
-        chosen = {lang: plans.get(lang) for lang in (find_code(code) or code for code in given)}
+        given = plans if languages is None else map(normalize_code, listed_codes(languages))
+        chosen = {lang: plans.get(lang) for lang in given}
         add_issues(issues, inspect_files(plans, chosen, header.hubs()))
         add_issues(issues, shared_rows({lang: plan for lang, plan in chosen.items() if plan}))
     errors, warnings = (tuple(issue_lines(issues, level, own)) for level in ("error", "warning"))
@@ -270,8 +271,10 @@ def _training_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, Lan
                 ordered[lang] = waiting.pop(lang)
                 break
         else:
+            starts = [(plan.sentence_encoding.start, plan.alignment.start) for plan in waiting.values()]
+            circle = sorted(waiting.keys() & {lang for pair in starts for lang in pair})
             raise RecipeError(
-                f"sentence_encoding.start, alignment.start: {' and '.join(sorted(waiting))} wait for each "
+                f"sentence_encoding.start, alignment.start: {' and '.join(circle)} wait for each "
                 f"other; set one of them to {FRESH!r}"
             )
     return ordered

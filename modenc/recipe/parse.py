@@ -44,7 +44,7 @@ class Issue:
     depends_on: tuple[Place, ...] = ()
     """Other values that it follows from; while one of them has an error, this issue is not reported."""
     level: Level = "error"
-    """A warning is probably an error."""
+    """A warning is probably an error, or names a source that ``data.licenses`` leaves out."""
     meant: Place | None = None
     """For an unknown key, the known key that was probably meant."""
     lang: str | None = None

@@ -142,7 +142,10 @@ class LanguagePlan:
         """Map the languages whose modules this one starts or learns from to the setting that names them."""
         needed = [entry for stage in settings.STAGES for entry in self.modules_needed(stage)]
         # A language that is named as a start and is the pivot, too, is reported as the start.
-        return {lang: place for lang, _, place in sorted(needed, key=lambda entry: entry[2] != ("pivot",))}
+        found: dict[str, Place] = {}
+        for lang, _, place in sorted(needed, key=lambda entry: entry[2] == ("pivot",)):
+            found.setdefault(lang, place)
+        return found
 
     def reads(self, stage: str) -> tuple[str, ...]:
         """List the lists of ``data`` that a stage trains on, in a fixed order."""

@@ -87,7 +87,7 @@ def learn_from_pivot(
     pivot_row = _numbered([*counterparts, *negatives, *pairs])
     own_row = _numbered(row.text for row in unscored)
     dev = dev_with_pivot(stage, published_weights)
-    assert dev.pivot is not None
+    assert dev.pivot is not None  # dev_with_pivot sets it
     vectors = torch.from_numpy(dev.pivot(list(pivot_row)))
     before, kept = None, None
     if settings.keep_weight and stage.plan.keeps_passages():

@@ -179,9 +179,7 @@ def _shared_items(kind: str, items: ItemRows, size: int) -> dict[tuple[int, int]
     return pairs
 
 
-def _endless_batches(
-    batch: dict[str, Any], shared: list[int], size: int, rng: random.Random
-) -> Iterator[dict[str, Any]]:
+def _endless_batches(batch: Batch, shared: list[int], size: int, rng: random.Random) -> Iterator[Batch]:
     """Yield ``batch`` with ``size`` of the ids each time, in another order in each pass."""
     while True:
         rng.shuffle(shared)

@@ -46,7 +46,8 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
     parallel: Sequence[ParallelRow] = ()
     """Held-out translations."""
     pivot: Encode | None = None
-    """Encodes the pivot's sentences of the two above; needed where there are any."""
+    """Encoder of the frozen pivot, for the two above and as what training aims at; None: there is no frozen
+    one."""
     max_length: int | None = None
     """Number of tokens at which texts are cut, as those that are encoded later; None: as in training."""
     teacher_texts: Sequence[str] = ()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import itertools
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -121,14 +122,34 @@ def test_publishing_again_replaces_a_language_alone(hub: Hub) -> None:
 
 
 def test_broken_modules_are_not_published(hub: Hub) -> None:
-    before = hub.card("kk")
+    before, names = hub.card("kk"), set((hub.path / "kk").iterdir())
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_modules(folder)
         (folder / "se" / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 4, "lora_alpha": 8}')
         with pytest.raises(HubError, match=r"the modules of kk cannot be used:\n  se/.*expected rank 4"):
             hub.publish(folder, make_card("kk"))
-    assert hub.card("kk") == before
+    assert (hub.card("kk"), set((hub.path / "kk").iterdir())) == (before, names)
+
+
+def test_what_is_published_is_not_its_owners_alone(hub: Hub) -> None:
+    before = os.umask(0o022)
+    try:
+        publish(hub, "ky")  # from a temporary folder, which is its owner's
+    finally:
+        os.umask(before)
+    root = hub.layout("ky").root
+    assert all(path.stat().st_mode & 0o044 for path in (root, *root.rglob("*")))
+
+
+def test_links_and_folders_that_are_none_are_not_published(hub: Hub, tmp_path: Path) -> None:
+    with pytest.raises(HubError, match="expected a folder of modules, found none"):
+        hub.publish(tmp_path / "made", make_card("ky"))
+    (tmp_path / "made" / "se").mkdir(parents=True)
+    (tmp_path / "made" / "se" / "extra").symlink_to(hub.path)
+    with pytest.raises(HubError, match="extra: expected a plain file, found a link"):
+        hub.publish(tmp_path / "made", make_card("ky"))
+    assert not (hub.path / "ky").exists()
 
 
 def test_a_language_with_a_damaged_card_can_be_published_again(hub: Hub) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from modenc.data.sources import Source
-from modenc.errors import RecipeError
+from modenc.errors import LanguageError, RecipeError
 from modenc.recipe.loader import load_recipe
 
 
@@ -59,6 +59,14 @@ def test_languages_that_wait_for_each_other(write, sound):
     starts = ["languages.kk.sentence_encoding.start=az", "languages.az.sentence_encoding.start=kk"]
     with pytest.raises(RecipeError, match="az and kk wait for each other; set one of them to 'fresh'"):
         load_recipe(write(sound), starts, check_files=False)
+    follower = sound + "[languages.uz]\nsentence_encoding.start = 'kk'\n"
+    with pytest.raises(RecipeError, match=": az and kk wait for each other"):
+        load_recipe(write(follower), starts, check_files=False)
+
+
+def test_languages_to_train_are_codes(write, sound):
+    with pytest.raises(LanguageError, match=r"expected a language code .* found 'zz9x'"):
+        load_recipe(write(sound), languages=["zz9x"])
 
 
 def test_a_language_overrides_a_single_setting_of_a_section(write, sound):
