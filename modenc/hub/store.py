@@ -251,12 +251,10 @@ class Hub:
         if not Path(folder).is_dir():
             raise HubError(f"{folder}: expected a folder of modules, found none; give its path")
         with self._new_version(card.lang) as version:
-            # Contents without permissions: temporary folders and safetensors' files are their owner's alone.
             for name, path in files_below(Path(folder)):
                 if path.is_symlink() or not path.is_file():
                     raise HubError(f"{path}: expected a plain file, found a link, folder or special file")
-                (version / name).parent.mkdir(exist_ok=True)
-                shutil.copyfile(path, version / name)
+                _copy_file(path, version / name)
             page = language_page(card)
             (version / README_FILE).write_text(page, "utf-8", "backslashreplace", newline="\n")
             return self._put_in_use(version, replace(card, files=file_records(version)))
@@ -312,8 +310,7 @@ class Hub:
         raise_issues(read_language(files, card, self.info, lang)[1], lang, source)
         with self._new_version(card.lang, kept) as version:
             for name in card.files:
-                (version / name).parent.mkdir(exist_ok=True)
-                shutil.copyfile(files / name, version / name)
+                _copy_file(files / name, version / name)
             return self._put_in_use(version, card)
 
     def _put_in_use(self, written: Path, card: Card) -> Card:
@@ -344,6 +341,12 @@ def _path(path: str | Path) -> Path:
     if not isinstance(path, str | os.PathLike):
         raise HubError(f"expected a hub's folder, found {path!r:.60}; give its path")
     return Path(path).absolute()
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    """Copy a file's content, without permissions: safetensors gives its files those of their owner alone."""
+    target.parent.mkdir(exist_ok=True)
+    shutil.copyfile(source, target)
 
 
 def _version_in_use(folder: Path) -> str | None:

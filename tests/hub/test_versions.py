@@ -9,11 +9,10 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from tiny_languages import INFO, edit_json, make_card, publish, write_modules
+from tiny_languages import INFO, edit_json, publish
 
 from modenc.errors import HubError, StorageError
 from modenc.hub import store
@@ -105,19 +104,13 @@ def test_what_a_failed_publication_wrote_is_removed(hub: Hub, monkeypatch: pytes
 
 KILLED = """
 import os, sys
-from pathlib import Path
-from tempfile import TemporaryDirectory
 sys.path.insert(0, {tests!r})
-from tiny_languages import make_card, write_modules
+from tiny_languages import publish
 from modenc.hub import store
 from modenc.hub.store import Hub
 
 setattr(store, {step!r}, lambda *args, **options: os._exit(9))
-hub = Hub.open({path!r})
-with TemporaryDirectory() as temporary:
-    folder = Path(temporary)
-    write_modules(folder, fill=0.125)
-    hub.publish(folder, make_card("kk"))
+publish(Hub.open({path!r}), "kk", fill=0.125)
 """
 
 
@@ -169,10 +162,7 @@ def test_a_language_replaced_while_it_is_read(hub: Hub, monkeypatch: pytest.Monk
 def publish_many(path: str, lang: str) -> int:
     hub = Hub.open(path)
     for turn in range(5):
-        with TemporaryDirectory() as temporary:
-            folder = Path(temporary)
-            write_modules(folder, fill=turn / 8)
-            hub.publish(folder, make_card(lang))
+        publish(hub, lang, fill=turn / 8)
     return os.getpid()
 
 
