@@ -39,9 +39,9 @@ def against_peft(hub: Hub, texts: list[str], pairs: int) -> Row:
     codes = [code for code in hub.languages() if code != "kk"][:6]
     base = resolve_base("me5-small")
     body, tokenizer = base.load_body().eval(), base.load_tokenizer()
-    model = PeftModel.from_pretrained(body, hub.layout(codes[0]).se, adapter_name=codes[0])
+    model = PeftModel.from_pretrained(body, hub.version_folder(codes[0]) / "se", adapter_name=codes[0])
     for code in codes[1:]:
-        model.load_adapter(hub.layout(code).se, adapter_name=code)
+        model.load_adapter(hub.version_folder(code) / "se", adapter_name=code)
     model.eval()
     langs = [codes[row % 6] for row in range(len(texts))]
     order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
@@ -76,10 +76,10 @@ def synthetic(path: Path, count: int) -> Hub:
     from safetensors.torch import load_file, save_file
 
     shipped = Hub.open(HUB)
-    layout, card = shipped.layout("kk"), shipped.card("kk")
+    folder, card = shipped.version_folder("kk"), shipped.card("kk")
     hub = Hub.create(path, shipped.info)
-    weights = load_file(layout.se / "adapter_model.safetensors")
-    aligned = load_file(layout.cla / "adapter.safetensors")
+    weights = load_file(folder / "se" / "adapter_model.safetensors")
+    aligned = load_file(folder / "cla" / "adapter.safetensors")
     for seed, code in zip(range(count), _codes(), strict=False):
         noise = torch.Generator().manual_seed(seed)
         with tempfile.TemporaryDirectory() as temporary:
@@ -89,7 +89,7 @@ def synthetic(path: Path, count: int) -> Hub:
                 ("cla", "adapter.safetensors", aligned),
             ):
                 (folder / part).mkdir()
-                config = (layout.root / part / "adapter_config.json").read_text()
+                config = (folder / part / "adapter_config.json").read_text()
                 (folder / part / "adapter_config.json").write_text(config)
                 moved = {
                     key: value + value.std() * 0.1 * torch.randn(value.shape, generator=noise).to(value)

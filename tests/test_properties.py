@@ -82,7 +82,7 @@ def test_tokens_are_of_the_vocabulary_and_no_more_than_fit(encoder, texts, lang)
 
 def _rows_of_table(encoder, lang):
     """How many tokens a language's embeddings are of."""
-    if lang != "base" and (own := encoder.hub.layout(lang).embeddings).is_file():
+    if lang != "base" and (own := encoder.hub.version_folder(lang) / "embeddings.safetensors").is_file():
         return len(load_file(own)["embeddings"])
     return encoder[0].auto_model.config.vocab_size
 

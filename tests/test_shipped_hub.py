@@ -11,6 +11,7 @@ from sentence_transformers import SentenceTransformer
 from modenc import ModularEncoder, export
 from modenc.base_model import resolve_base
 from modenc.composition.modules import dequantize_rows, to_modules
+from modenc.hub.layout import parts_in
 from modenc.hub.store import Hub
 from modenc.licenses import is_allowed
 from modenc.recipe.loader import load_recipe
@@ -83,7 +84,7 @@ def test_composition_equals_the_libraries(lang, encoder):
     adapters = pytest.importorskip("adapters", reason="the training half is not installed")
     peft = pytest.importorskip("peft", reason="the training half is not installed")
     hub = Hub.open(HUB)
-    layout, modules = hub.layout(lang), to_modules(hub.read(lang))
+    folder, modules = hub.version_folder(lang), to_modules(hub.read(lang))
     base = resolve_base("me5-small")
     body = base.load_body()
     tokenizer = modules.tokenizer or base.load_tokenizer()
@@ -92,11 +93,11 @@ def test_composition_equals_the_libraries(lang, encoder):
         body.set_input_embeddings(torch.nn.Embedding.from_pretrained(table))
     adapters.init(body)
     if modules.parallel_adapters:
-        body.load_adapter(str(layout.cla), load_as="cla", set_active=True, use_safetensors=True)
-    parts = [part for part in ("la", "se") if part in layout.present()]
-    model = peft.PeftModel.from_pretrained(body, layout.root / parts[0], adapter_name=parts[0])
+        body.load_adapter(str(folder / "cla"), load_as="cla", set_active=True, use_safetensors=True)
+    parts = [part for part in ("la", "se") if part in parts_in(folder)]
+    model = peft.PeftModel.from_pretrained(body, folder / parts[0], adapter_name=parts[0])
     for part in parts[1:]:
-        model.load_adapter(layout.root / part, adapter_name=part)
+        model.load_adapter(folder / part, adapter_name=part)
     model.base_model.set_adapter(parts)
     batch = tokenizer("query: " + TEXTS[lang], return_tensors="pt", return_token_type_ids=False)
     with torch.inference_mode():

@@ -165,7 +165,7 @@ def hubs(folder: Path) -> Outcome:
 
     for name, (damage, words) in FILES.items():
         language = restored()
-        damage(hub.layout("kk").root)
+        damage(hub.version_folder("kk"))
         tiny_languages.update_card(language)
         outcome.add(_refused(name, lambda: encoder.load("kk"), words))
         other = Hub.create(folder / "other", hub.info)

@@ -27,7 +27,6 @@ from modenc.hub.layout import (
     PART_FILES,
     STAGE_OF_PART,
     HubInfo,
-    LanguageLayout,
     json_object,
     json_text,
     read_text,
@@ -100,7 +99,7 @@ def import_language(
     with TemporaryDirectory() as name, disk_errors(Path(name), "the hub is as it was"):
         checked = Path(name)
         configs = {part: _copy(part, folder, checked, info, force=force) for part, folder in folders.items()}
-        modules = replace(read_modules(LanguageLayout(checked), info.hidden_size), lang=code)
+        modules = replace(read_modules(checked, info.hidden_size), lang=code)
         check_fit(body, modules)
         return hub.publish(checked, _card(code, info, configs, license.strip(), source))
 

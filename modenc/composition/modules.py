@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
@@ -18,7 +19,7 @@ from transformers import PreTrainedTokenizerFast
 
 from modenc.errors import HubError
 from modenc.hub.checks import LoraWeights, ParallelWeights
-from modenc.hub.layout import MOST_INT8, PART_FILES, LanguageLayout
+from modenc.hub.layout import MOST_INT8, PART_FILES
 from modenc.hub.reading import StoredLanguage, read_parts
 
 
@@ -72,20 +73,18 @@ class LanguageModules:
         return hasher.hexdigest() if self.lora else ""
 
 
-def read_modules(
-    layout: LanguageLayout, hidden_size: int, parts: Iterable[str] = PART_FILES
-) -> LanguageModules:
+def read_modules(folder: Path, hidden_size: int, parts: Iterable[str] = PART_FILES) -> LanguageModules:
     """Read a language's folder, which needs no card.
 
     Args:
-        layout: the folder.
+        folder: the folder.
         hidden_size: width of the base.
         parts: parts to read, of ``tokenizer embeddings la se cla``; by default all that are there.
 
     Raises:
         HubError: a part cannot be used.
     """
-    return to_modules(read_parts(layout, hidden_size, parts))
+    return to_modules(read_parts(folder, hidden_size, parts))
 
 
 def to_modules(language: StoredLanguage) -> LanguageModules:

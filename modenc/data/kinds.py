@@ -43,19 +43,12 @@ class ScoredRow(NamedTuple):
     score: float
 
 
-class ParallelRow(NamedTuple):
-    """A sentence in the pivot language and its translation."""
-
-    pivot: str
-    text: str
-
-
 class CrossRow(NamedTuple):
-    """A sentence, a paraphrase of it in the pivot language, and perhaps a hard negative there."""
+    """A sentence, its translation or paraphrase in the pivot language, and perhaps a hard negative there."""
 
     text: str
     pivot: str
-    pivot_negative: str | None
+    pivot_negative: str | None = None
 
 
 class CrossScoredRow(NamedTuple):
@@ -203,7 +196,7 @@ def _joined_scores(own: Row, pivot: Row) -> tuple[Row, ...]:
 
 
 _TEXT = ("text",)
-_PIVOT_AND_TEXT = ("pivot", "text")
+_TEXT_AND_PIVOT = ("text", "pivot")
 _SENTENCES = ("sentence1", "sentence2")
 _SCORED = (*_SENTENCES, "score")
 _PAIR = ("anchor", "positive")
@@ -228,9 +221,9 @@ PASSAGES = DataKind("passages", PassageRow, _SEARCH, ("passage",), optional="que
 """Passages of documents in any language, with or without queries."""
 PARALLEL = DataKind(
     "parallel",
-    ParallelRow,
-    _PIVOT_AND_TEXT,
-    _PIVOT_AND_TEXT,
+    CrossRow,
+    _TEXT_AND_PIVOT,
+    _TEXT_AND_PIVOT,
     in_language=_TEXT,
     joined=_TEXT,
     join=_translations,
@@ -241,12 +234,12 @@ CROSS_PARAPHRASES = DataKind(
     "cross_paraphrases",
     CrossRow,
     _TRIPLET,
-    ("text", "pivot"),
+    _TEXT_AND_PIVOT,
     in_language=_TEXT,
     optional="pivot_negative",
     joined=_PAIR,
     join=_joined_triplets,
-    grouped=("text", "pivot"),
+    grouped=_TEXT_AND_PIVOT,
     pair=_grouped_translations,
     in_pivot=("pivot",),
     across=True,

@@ -53,7 +53,10 @@ PART_FILES: dict[str, tuple[str, ...]] = {
     "se": (f"se/{LORA_CONFIG}", f"se/{LORA_WEIGHTS}"),
     "cla": (f"cla/{CLA_CONFIG}", f"cla/{CLA_WEIGHTS}"),
 }
-"""Part → required files, relative to the language's folder."""
+"""Part → required files, relative to the folder of a language's modules.
+
+A language that keeps the base's vocabulary has neither tokenizer nor embeddings; the pivot has no ``cla``.
+"""
 
 
 @dataclass(frozen=True)
@@ -125,25 +128,10 @@ def check_info(info: HubInfo, where: str) -> None:
     raise HubError(f"{where}: {wrong}; correct it")
 
 
-@dataclass
-class LanguageLayout:
-    """Paths in the folder of one language's modules.
-
-    ``tokenizer`` is the folder of ``tokenizer.json``, and ``embeddings`` the file with the tensors at
-    :data:`EMBEDDINGS_TENSOR`; both are absent if the language keeps the base's vocabulary. ``la`` and ``se``
-    are folders in peft's format, and ``cla``, absent for the pivot, is one in AdapterHub's.
-    """
-
-    root: Path
-
-    def __post_init__(self) -> None:
-        self.tokenizer, self.embeddings = self.root / "tokenizer", self.root / "embeddings.safetensors"
-        self.la, self.se, self.cla = (self.root / part for part in ("la", "se", "cla"))
-
-    def present(self) -> tuple[str, ...]:
-        """Return the parts that exist, of ``tokenizer embeddings la se cla``, in this order."""
-        places = {part: names[0].partition("/")[0] for part, names in PART_FILES.items()}
-        return tuple(part for part, place in places.items() if (self.root / place).exists())
+def parts_in(folder: Path) -> tuple[str, ...]:
+    """Return the parts that a folder of modules has, of ``tokenizer embeddings la se cla``, in this order."""
+    places = {part: names[0].partition("/")[0] for part, names in PART_FILES.items()}
+    return tuple(part for part, place in places.items() if (folder / place).exists())
 
 
 def read_info(root: Path) -> HubInfo:

@@ -33,9 +33,9 @@ from modenc.hub.layout import (
     README_FILE,
     VERSION_FOLDER,
     HubInfo,
-    LanguageLayout,
     files_below,
     json_object,
+    parts_in,
 )
 
 
@@ -93,16 +93,16 @@ def read_language(root: Path, card: Card, info: HubInfo, lang: str) -> tuple[Sto
     return _parse(files, lang, parts, info.hidden_size), files.issues
 
 
-def read_parts(layout: LanguageLayout, hidden_size: int, parts: Iterable[str] = PART_FILES) -> StoredLanguage:
+def read_parts(root: Path, hidden_size: int, parts: Iterable[str] = PART_FILES) -> StoredLanguage:
     """Read some parts of a folder that needs no card, such as one that training writes.
 
     Raises:
         HubError: a part cannot be used.
     """
-    files = _FolderReader(layout.root, None)
-    folder = layout.root.parent if VERSION_FOLDER.fullmatch(layout.root.name) else layout.root
+    files = _FolderReader(root, None)
+    folder = root.parent if VERSION_FOLDER.fullmatch(root.name) else root
     language = _parse(files, folder.name, parts, hidden_size)
-    raise_issues(files.issues, language.lang, layout.root)
+    raise_issues(files.issues, language.lang, root)
     return language
 
 
@@ -151,7 +151,7 @@ class _FolderReader:
 
 def _parse(files: _FolderReader, lang: str, parts: Iterable[str], hidden_size: int) -> StoredLanguage:
     """Parse those of ``parts`` that exist."""
-    there = set(parts).intersection(LanguageLayout(files.root).present())
+    there = set(parts).intersection(parts_in(files.root))
     if ("tokenizer" in there) != ("embeddings" in there):
         files.report("tokenizer", "expected tokenizer and embeddings together, found one of them")
     tokenizer = _parse_tokenizer(files) if "tokenizer" in there else None

@@ -29,7 +29,6 @@ from modenc.hub.layout import (
     POOLING_FOLDER,
     README_FILE,
     HubInfo,
-    LanguageLayout,
     check_info,
     files_below,
     json_text,
@@ -113,14 +112,14 @@ class Hub:
             raise self._no_language(lang)
         return folder
 
-    def layout(self, lang: str) -> LanguageLayout:
-        """Return the files of the version of a language that is in use.
+    def version_folder(self, lang: str) -> Path:
+        """Return the folder with the modules of a language, of the version that is in use.
 
         Raises:
             HubError: as for :meth:`card`.
         """
         folder = self.folder(lang)
-        return LanguageLayout(folder / read_card(folder).version)
+        return folder / read_card(folder).version
 
     def read(self, lang: str) -> StoredLanguage:
         """Read and check a language's modules.

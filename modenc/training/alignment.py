@@ -57,7 +57,7 @@ def train_alignment(stage: Stage) -> dict[str, Any]:
     else:
         metrics = learn_from_pivot(stage, settings, model, attach, published_weights)
     with published_weights():
-        save_parallel_adapter(body, stage.modules.cla, stage.base.id)
+        save_parallel_adapter(body, stage.modules / "cla", stage.base.id)
     return metrics
 
 
@@ -124,12 +124,10 @@ def learn_from_pivot(
 def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -> dict[str, list[Any]]:
     """Sample as many rows of each kind as the steps can read.
 
-    Returns the name of each kind → its rows; translations are cross-lingual rows as paraphrases are.
+    Returns the name of each kind → its rows.
     """
     reads, optimizer = data.plan.objective_reads("alignment"), settings.optimizer
     rows: dict[str, list[Any]] = {name: getattr(data, name).train for name in reads}
-    if "parallel" in rows:
-        rows["parallel"] = [CrossRow(row.text, row.pivot, None) for row in rows["parallel"]]
     # The kinds take turns batch by batch, and the first may have one batch more.
     kinds = len(rows) + bool(settings.keep_weight and data.plan.keeps_passages())
     turns = math.ceil(optimizer.steps * optimizer.gradient_accumulation / max(kinds, 1))
@@ -140,7 +138,7 @@ def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -
 def dev_with_pivot(stage: Stage, published_weights: PublishedWeights) -> DevEvaluator:
     """Collect the language's development sets; the pivot's modules in the hub encode its sentences."""
     data, plan = stage.data, stage.plan
-    modules = Hub.open(plan.hub).layout(plan.pivot)
+    modules = Hub.open(plan.hub).version_folder(plan.pivot)
     return DevEvaluator(
         sts=[data.sts],
         search=data.search,

@@ -104,7 +104,7 @@ def align_all_pairs(stages: Mapping[str, Stage]) -> dict[str, Any]:
     rows = replace(optimizer, steps=len(batches) // optimizer.gradient_accumulation, batch_size=1)
     metrics = train_body(pivot, rows, AllPairsModel(models, texts, settings), Dataset.from_list(batches))
     for lang, stage in stages.items():
-        save_parallel_adapter(models[lang][0].body, stage.modules.cla, stage.base.id)
+        save_parallel_adapter(models[lang][0].body, stage.modules / "cla", stage.base.id)
     return metrics
 
 

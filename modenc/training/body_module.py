@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,7 +24,6 @@ from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
 from modenc.composition.st_module import most_positions
 from modenc.evaluation.retrieval import Vectors
-from modenc.hub.layout import LanguageLayout
 from modenc.recipe.plan import LanguagePlan
 from modenc.recipe.settings import RunSettings
 
@@ -153,7 +153,7 @@ def encoder_of(
     base: BaseModel,
     plan: LanguagePlan,
     max_length: int,
-    modules: LanguageLayout | None = None,
+    modules: Path | None = None,
     *,
     align: bool = True,
 ) -> Encode:

@@ -87,7 +87,7 @@ class TrainingData:
         rows = (*self.sts, *self.cross_sts, *self.search)
         texts = [text for row in rows for text in row[:2]]
         if across:
-            texts += [text for row in self.parallel.held_out for text in row]
+            texts += [text for row in self.parallel.held_out for text in row[:2]]
         # Which side of a pair is in the language is not told apart here.
         return frozenset(sentence_key(text, lang) for text in texts for lang in (self.plan.lang, None))
 

@@ -20,7 +20,7 @@ from sentence_transformers.sentence_transformer.evaluation import SentenceEvalua
 from torch import nn
 from transformers import TrainerCallback
 
-from modenc.data.kinds import ParallelRow, ScoredRow, SearchRow
+from modenc.data.kinds import CrossRow, ScoredRow, SearchRow
 from modenc.evaluation.retrieval import Vectors, mean_accuracy_at_1
 from modenc.evaluation.search import make_search_set, search_metrics
 from modenc.evaluation.sts import cross_similarity, pair_cosines, spearman
@@ -43,7 +43,7 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
     """Queries with the passages that answer them."""
     cross_sts: Sequence[ScoredRow] = ()
     """Sentence pairs with gold scores, the first sentence in the pivot language."""
-    parallel: Sequence[ParallelRow] = ()
+    parallel: Sequence[CrossRow] = ()
     """Held-out translations."""
     pivot: Encode | None = None
     """Encoder of the frozen pivot, for the two above and as what training aims at; None: there is no frozen

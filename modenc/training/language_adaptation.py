@@ -17,7 +17,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
-from modenc.hub.layout import LanguageLayout
 from modenc.recipe.settings import FRESH, LanguageAdaptationSettings
 from modenc.training.adapters_io import ATTENTION_LAYERS, add_lora, save_lora, scaled_adapter
 from modenc.training.alignment import learn_from_pivot
@@ -54,9 +53,9 @@ def train_language_adaptation(stage: Stage) -> dict[str, Any]:
     else:
         metrics = _distill(stage, model, masked_lm, tokenizer, published_weights)
     with published_weights():
-        save_lora(model, stage.modules.la, stage.base.id)
+        save_lora(model, stage.modules / "la", stage.base.id)
         if start is not None:
-            save_embeddings(embeddings.weight, stage.modules.root, stage.plan.vocabulary.storage)
+            save_embeddings(embeddings.weight, stage.modules, stage.plan.vocabulary.storage)
     return metrics
 
 
@@ -104,7 +103,7 @@ def _with_start(stage: Stage, body: PreTrainedModel) -> PreTrainedModel:
     start = stage.plan.sentence_encoding.start
     if start == FRESH or stage.plan.language_adaptation.objective not in ("distill", "pivot"):
         return body
-    published = LanguageLayout(published_adapter(stage, start).parent)
+    published = published_adapter(stage, start).parent
     return compose(body, read_modules(published, stage.base.hidden_size, ["se"]), align=False)
 
 

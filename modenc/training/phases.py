@@ -23,7 +23,7 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 from transformers import set_seed
 
-from modenc.data.kinds import ParallelRow
+from modenc.data.kinds import CrossRow
 from modenc.errors import RecipeError
 from modenc.recipe.plan import LanguagePlan
 from modenc.recipe.settings import AlignmentSettings, MonolithicSettings, OptimizerSettings
@@ -50,7 +50,7 @@ class ObjectiveInputs:
     model: SentenceTransformer
     embeddings: nn.Embedding
     """Embeddings of the base, or of the monolithic model."""
-    pairs: Mapping[str, list[ParallelRow]]
+    pairs: Mapping[str, list[CrossRow]]
     """Language → translations."""
     texts: Mapping[str, list[str]]
     """Language → text without translations."""

@@ -34,7 +34,7 @@ from modenc.hub.card import (
     shared_scores,
     table_of,
 )
-from modenc.hub.layout import README_FILE, LanguageLayout
+from modenc.hub.layout import README_FILE, parts_in
 from modenc.hub.store import Hub
 from modenc.languages import language_name
 from modenc.recipe.plan import Recipe, may_read
@@ -58,7 +58,7 @@ def publish_language(
     stage: Stage,
     finished: dict[str, dict[str, Any]],
     *,
-    pivot: LanguageLayout | None = None,
+    pivot: Path | None = None,
 ) -> Path:
     """Compare a language's modules with the base and put them into the hub, unless it has them already.
 
@@ -78,7 +78,7 @@ def publish_language(
     if old is not None:
         # A training by force has the same fingerprints, and may have been killed before this.
         published = {name: record for name, record in old.files.items() if name != README_FILE}
-        new = finished, sources, file_records(stage.modules.root)
+        new = finished, sources, file_records(stage.modules)
         if (old.stages, old.data, published) == new:
             log_comparison(plan.lang, old.comparison)
             return hub.path / plan.lang
@@ -98,7 +98,7 @@ def publish_language(
         created=datetime.now(UTC).date().isoformat(),
         comparison=compare_with_base(stage.data, stage.modules, pivot),
     )
-    hub.publish(stage.modules.root, card)
+    hub.publish(stage.modules, card)
     logger.info(" in the hub: %s", hub.folder(plan.lang))
     return hub.path / plan.lang
 
@@ -132,7 +132,7 @@ def measure(held_out: DevEvaluator, own: Encode, pivot: Encode) -> dict[str, flo
 
 
 def compare_with_base(
-    data: TrainingData, modules: LanguageLayout, pivot: LanguageLayout | None = None
+    data: TrainingData, modules: Path, pivot: Path | None = None
 ) -> dict[str, dict[str, float]]:
     """Compare modules, as they will be published, with the base; log the result.
 
@@ -143,7 +143,7 @@ def compare_with_base(
         DataError: held-out data cannot be read.
         HubError: the pivot's modules are needed and not in the hub.
     """
-    plan, present = data.plan, modules.present()
+    plan, present = data.plan, parts_in(modules)
     aligned = "cla" in present
     across = aligned and plan.lang != plan.pivot
     held_out = DevEvaluator(
@@ -162,14 +162,14 @@ def compare_with_base(
         encode_base = encoder_of(base_model, plan, length)
         base = measure(held_out, encode_base, encode_base)
         comparison = {ROWS: counts, BASE: base}
-        counterpart = (pivot or Hub.open(plan.hub).layout(plan.pivot)) if aligned else modules
+        counterpart = (pivot or Hub.open(plan.hub).version_folder(plan.pivot)) if aligned else modules
         counterparts = {
             align: encoder_of(base_model, plan, length, counterpart, align=align) for align in (True, False)
         }
         for name, align in {MODULES: True, **({UNALIGNED: False} if aligned else {})}.items():
             own = encoder_of(base_model, plan, length, modules, align=align)
             # Without a CLA of its own, the pivot has the same vectors with and without alignment.
-            encode_pivot = counterparts[align and "cla" in counterpart.present()]
+            encode_pivot = counterparts[align and "cla" in parts_in(counterpart)]
             comparison[name] = measure(held_out, own, encode_pivot)
         if texts:
             tokenizer = base_model.load_tokenizer()

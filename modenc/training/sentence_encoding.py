@@ -37,7 +37,7 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
     start = None if settings.start == FRESH else published_adapter(stage, settings.start)
     if not stage.plan.trains_encoding():
         if start is not None:
-            shutil.copytree(start, stage.modules.se)
+            shutil.copytree(start, stage.modules / "se")
         return {}
     composed, tokenizer = stage.body_and_tokenizer(dropout=settings.dropout)
     body = add_lora(composed, settings.lora, ALL_LINEAR_LAYERS)
@@ -64,7 +64,7 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
     if settings.keep_ranking_steps:
         metrics = _with_phase(metrics, "ranking", _keep_ranking(stage, model, dev))
     with kept():
-        save_lora(body, stage.modules.se, stage.base.id)
+        save_lora(body, stage.modules / "se", stage.base.id)
     return metrics
 
 

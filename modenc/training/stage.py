@@ -26,7 +26,6 @@ from modenc.base_model import BaseModel
 from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
 from modenc.errors import RecipeError
-from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.plan import PHASED_OBJECTIVES, LanguagePlan
 from modenc.recipe.settings import FRESH, STAGES
@@ -49,14 +48,14 @@ class Stage:
     data: TrainingData
     folder: Path
     """The stage's own folder."""
-    before: LanguageLayout | None
-    """The modules that the stage before left; None in stage 1."""
+    before: Path | None
+    """Folder of the modules that the stage before left; None in stage 1."""
     fingerprint: str = ""
 
     @property
-    def modules(self) -> LanguageLayout:
-        """The modules that the stage leaves."""
-        return LanguageLayout(self.folder / self.plan.lang)
+    def modules(self) -> Path:
+        """Folder of the modules that the stage leaves."""
+        return self.folder / self.plan.lang
 
     @property
     def checkpoints(self) -> Path:
@@ -109,7 +108,7 @@ def published_adapter(stage: Stage, lang: str, part: str = "se") -> Path:
         HubError: the hub lacks the language.
         RecipeError: the language has none.
     """
-    folder: Path = getattr(Hub.open(stage.plan.hub).layout(lang), part)
+    folder = Hub.open(stage.plan.hub).version_folder(lang) / part
     if not folder.is_dir():
         section = "sentence_encoding" if part == "se" else "alignment"
         raise RecipeError(
@@ -125,11 +124,11 @@ def begin(stage: Stage) -> None:
     Checkpoints of an interrupted training with the same fingerprint stay.
     """
     prepare_folder(stage.folder, stage.fingerprint)
-    shutil.rmtree(stage.modules.root, ignore_errors=True)
+    shutil.rmtree(stage.modules, ignore_errors=True)
     if stage.before is None:
-        stage.modules.root.mkdir()
+        stage.modules.mkdir()
     else:
-        shutil.copytree(stage.before.root, stage.modules.root)
+        shutil.copytree(stage.before, stage.modules)
     for later in STAGES[STAGES.index(stage.name) + 1 :]:
         discard(stage.folder.parent / later)
 

@@ -24,7 +24,7 @@ from transformers import PreTrainedTokenizerFast
 
 from modenc.composition.modules import quantize_rows
 from modenc.errors import DataError
-from modenc.hub.layout import EMBEDDINGS_TENSOR, SCALES_TENSOR, LanguageLayout
+from modenc.hub.layout import EMBEDDINGS_TENSOR, PART_FILES, SCALES_TENSOR
 from modenc.recipe.settings import EmbeddingStorage
 from modenc.training.body_module import on_terminal, readable
 from modenc.training.data_access import sample
@@ -85,8 +85,8 @@ def train_vocabulary(stage: Stage) -> dict[str, Any]:
         "tokens_per_sentence": round(tokens_per_sentence(tokenizer, held_out), 2),
     }
     logger.info("  vocabulary: %s", readable(report))
-    tokenizer.save_pretrained(stage.modules.root / "tokenizer")
-    save_embeddings(embeddings.float(), stage.modules.root, settings.storage)
+    tokenizer.save_pretrained(stage.modules / "tokenizer")
+    save_embeddings(embeddings.float(), stage.modules, settings.storage)
     return report
 
 
@@ -173,7 +173,7 @@ def save_embeddings(embeddings: Tensor, folder: Path, storage: EmbeddingStorage)
         tensors = {EMBEDDINGS_TENSOR: rows.contiguous(), SCALES_TENSOR: scales}
     else:
         tensors = {EMBEDDINGS_TENSOR: embeddings.detach().to(torch.float16).contiguous()}
-    save_file(tensors, LanguageLayout(folder).embeddings)
+    save_file(tensors, folder / PART_FILES["embeddings"][0])
 
 
 def _new_pieces(

@@ -87,7 +87,7 @@ def _interrupt_after(monkeypatch, calls):
 def _replace_kk(hub):
     """Kazakh with the base's vocabulary and Azerbaijani adapters."""
     with TemporaryDirectory() as temporary:
-        shutil.copytree(hub.layout("az").se, f"{temporary}/se")
+        shutil.copytree(hub.version_folder("az") / "se", f"{temporary}/se")
         hub.publish(temporary, hub.card("kk"))
 
 

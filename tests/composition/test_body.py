@@ -14,27 +14,26 @@ from modenc.base_model import resolve_base
 from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
 from modenc.errors import HubError
-from modenc.hub.layout import LanguageLayout
 from modenc.training.adapters_io import ALL_LINEAR_LAYERS, ATTENTION_LAYERS
 from modenc.training.tokenizers import trim
 
 TEXTS = ["the cat sat on the mat", "a dog ran in the park", "good morning"]
 
 
-def _reference(base, layout):
+def _reference(base, folder):
     """Write random modules as the libraries write them, and keep the libraries' own model."""
-    layout.root.mkdir()
+    folder.mkdir()
     tokenizer, ids = trim(base.load_tokenizer(), TEXTS, 60)
-    tokenizer.save_pretrained(layout.tokenizer)
+    tokenizer.save_pretrained(folder / "tokenizer")
     body = base.load_body()
     table = body.get_input_embeddings().weight.detach()[ids] + 0.01
-    save_file({"embeddings": table.contiguous()}, layout.embeddings)
+    save_file({"embeddings": table.contiguous()}, folder / "embeddings.safetensors")
     pad = tokenizer.pad_token_id
     body.set_input_embeddings(torch.nn.Embedding.from_pretrained(table, padding_idx=pad))
     adapters.init(body)
     body.add_adapter("cla", config=ParBnConfig(reduction_factor=4))
     randomize(body, "adapters.cla", seed=1, std=0.05)
-    body.save_adapter(str(layout.cla), "cla", use_safetensors=True)
+    body.save_adapter(str(folder / "cla"), "cla", use_safetensors=True)
     body.set_active_adapters("cla")
     model = get_peft_model(
         body, LoraConfig(r=4, lora_alpha=8, target_modules=ATTENTION_LAYERS), adapter_name="la"
@@ -43,7 +42,7 @@ def _reference(base, layout):
         "se", LoraConfig(r=2, lora_alpha=6, target_modules=ALL_LINEAR_LAYERS, exclude_modules=".*adapter.*")
     )
     randomize(model, "lora_", seed=2, std=0.05)
-    model.save_pretrained(layout.root, save_embedding_layers=False)
+    model.save_pretrained(folder, save_embedding_layers=False)
     model.base_model.set_adapter(["la", "se"])
     return model.eval(), tokenizer
 
@@ -51,10 +50,10 @@ def _reference(base, layout):
 @pytest.mark.parametrize("family", ["tiny_bert", "tiny_xlmr"])
 def test_composition_equals_peft_and_adapters(family, request, tmp_path):
     base = resolve_base(str(request.getfixturevalue(family)))
-    layout = LanguageLayout(tmp_path / "kk")
-    reference, tokenizer = _reference(base, layout)
+    folder = tmp_path / "kk"
+    reference, tokenizer = _reference(base, folder)
     batch = tokenizer(TEXTS, padding=True, return_tensors="pt", return_token_type_ids=False)
-    modules = read_modules(layout, base.hidden_size)
+    modules = read_modules(folder, base.hidden_size)
     body = base.load_body()
     with torch.inference_mode():
         expected = reference(**batch).last_hidden_state
@@ -69,11 +68,11 @@ def test_composition_equals_peft_and_adapters(family, request, tmp_path):
 
 def test_composing_leaves_the_base_as_it_was(tiny_bert, tmp_path):
     base = resolve_base(str(tiny_bert))
-    layout = LanguageLayout(tmp_path / "kk")
-    _reference(base, layout)
+    folder = tmp_path / "kk"
+    _reference(base, folder)
     body = base.load_body()
     before = {name: tensor.clone() for name, tensor in body.state_dict().items()}
-    composed = compose(body, read_modules(layout, base.hidden_size), align=True)
+    composed = compose(body, read_modules(folder, base.hidden_size), align=True)
     assert all(torch.equal(tensor, before[name]) for name, tensor in body.state_dict().items())
     shared = composed.encoder.layer[0].attention.output.LayerNorm.weight
     assert shared.data_ptr() == body.encoder.layer[0].attention.output.LayerNorm.weight.data_ptr()
@@ -81,13 +80,13 @@ def test_composing_leaves_the_base_as_it_was(tiny_bert, tmp_path):
 
 def test_modules_of_another_base_are_refused(tiny_bert, tmp_path):
     base = resolve_base(str(tiny_bert))
-    layout = LanguageLayout(tmp_path / "kk")
-    _reference(base, layout)
-    shutil.rmtree(layout.se)
-    path = layout.la / "adapter_model.safetensors"
+    folder = tmp_path / "kk"
+    _reference(base, folder)
+    shutil.rmtree(folder / "se")
+    path = folder / "la" / "adapter_model.safetensors"
     name = "base_model.model.encoder.layer.0.attention.self.query"
     hidden = base.hidden_size
     weights = {f"{name}.lora_A.weight": torch.ones(4, hidden), f"{name}.lora_B.weight": torch.ones(7, 4)}
     save_file(weights, path)
     with pytest.raises(HubError, match="made for another base"):
-        compose(base.load_body(), read_modules(layout, base.hidden_size), align=True)
+        compose(base.load_body(), read_modules(folder, base.hidden_size), align=True)

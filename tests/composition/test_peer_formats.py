@@ -62,7 +62,7 @@ def _composed(hub, base, lang, part):
     """With one adapter of a language alone."""
     modules = to_modules(hub.read(lang))
     size = hub.info.hidden_size
-    lora = {} if part == "cla" else read_modules(hub.layout(lang), size, [part]).lora
+    lora = {} if part == "cla" else read_modules(hub.version_folder(lang), size, [part]).lora
     modules = replace(
         modules,
         tokenizer=None,
@@ -75,7 +75,7 @@ def _composed(hub, base, lang, part):
 
 @pytest.mark.parametrize("part", ["la", "se"])
 def test_la_and_se_open_in_plain_peft(part, tiny_hub, tiny_xlmr):
-    folder = tiny_hub.layout("az").root / part
+    folder = tiny_hub.version_folder("az") / part
     model = peft.PeftModel.from_pretrained(AutoModel.from_pretrained(tiny_xlmr), folder).eval()
     expected = _composed(tiny_hub, tiny_xlmr, "az", part)
     np.testing.assert_allclose(_vectors(model, tiny_xlmr), expected, atol=1e-5)
@@ -85,7 +85,7 @@ def test_la_and_se_open_in_plain_peft(part, tiny_hub, tiny_xlmr):
 def test_cla_opens_in_plain_adapters(tiny_hub, tiny_xlmr):
     model = AutoModel.from_pretrained(tiny_xlmr)
     adapters.init(model)
-    model.load_adapter(str(tiny_hub.layout("az").cla), set_active=True, use_safetensors=True)
+    model.load_adapter(str(tiny_hub.version_folder("az") / "cla"), set_active=True, use_safetensors=True)
     expected = _composed(tiny_hub, tiny_xlmr, "az", "cla")
     np.testing.assert_allclose(_vectors(model.eval(), tiny_xlmr), expected, atol=1e-5)
     assert np.abs(_vectors(AutoModel.from_pretrained(tiny_xlmr).eval(), tiny_xlmr) - expected).max() > 1e-2
@@ -109,7 +109,9 @@ def test_a_lora_of_peft_becomes_a_language(kind, hub_copy, tiny_xlmr, tmp_path):
     found = ModularEncoder(hub_copy.path).encode(TEXTS, lang="sw")
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert hub_copy.languages() == ["en", "az", "kk", "sw"]
-    again = peft.PeftModel.from_pretrained(AutoModel.from_pretrained(tiny_xlmr), hub_copy.layout("sw").se)
+    again = peft.PeftModel.from_pretrained(
+        AutoModel.from_pretrained(tiny_xlmr), hub_copy.version_folder("sw") / "se"
+    )
     np.testing.assert_allclose(_vectors(again.eval(), tiny_xlmr), expected, atol=1e-5)
 
 
@@ -137,7 +139,7 @@ def test_all_three_adapters_and_the_card(hub_copy, tiny_xlmr, tmp_path, capsys):
     assert card.stages["alignment"]["imported from"] == "https://example.org/swahili"
     assert card.versions["peft"] == peft.__version__
     assert card.versions["adapters"] == adapters.__version__
-    readme = (hub_copy.layout("sw").root / "README.md").read_text()
+    readme = (hub_copy.version_folder("sw") / "README.md").read_text()
     assert f"- Trained by others, imported on {card.created}" in readme
     assert main(["hub", "check", *words]) == 0
     assert main(["hub", "show", *words]) == 0
@@ -149,7 +151,7 @@ def test_bfloat16_becomes_float32_and_the_source_the_folders_names(hub_copy, tin
     file = tmp_path / "lora" / "adapter_model.safetensors"
     save_file({name: tensor.bfloat16() for name, tensor in load_file(file).items()}, file)
     card = import_language(hub_copy, "sw", se=tmp_path / "lora", license="MIT")
-    weights = load_file(hub_copy.layout("sw").se / "adapter_model.safetensors")
+    weights = load_file(hub_copy.version_folder("sw") / "se" / "adapter_model.safetensors")
     assert {tensor.dtype for tensor in weights.values()} == {torch.float32}
     assert all(torch.equal(tensor, load_file(file)[name].float()) for name, tensor in weights.items())
     assert card.data[0]["source"] == "lora (se)"

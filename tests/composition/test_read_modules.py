@@ -33,7 +33,7 @@ def with_another_kk(hub, folder):
     """A copy of a hub whose Kazakh has the base's vocabulary, and Azerbaijani adapters."""
     other = Hub.open(shutil.copytree(hub.path, folder))
     with TemporaryDirectory() as temporary:
-        shutil.copytree(other.layout("az").se, f"{temporary}/se")
+        shutil.copytree(other.version_folder("az") / "se", f"{temporary}/se")
         other.publish(temporary, other.card("kk"))
     return other
 
@@ -45,11 +45,11 @@ def tokenize(*options):
 
 def read(hub):
     """Kazakh as its folder holds it, whatever its card says."""
-    return read_modules(hub.layout("kk"), tiny_models.HIDDEN)
+    return read_modules(hub.version_folder("kk"), tiny_models.HIDDEN)
 
 
 def test_a_tokenizer_names_no_other_file(hub_copy, tmp_path):
-    folder = hub_copy.layout("kk").root / "tokenizer"
+    folder = hub_copy.version_folder("kk") / "tokenizer"
     right = read(hub_copy).tokenizer
     elsewhere = tmp_path / "elsewhere.json"
     elsewhere.write_text((folder / "tokenizer.json").read_text().replace("▁", "_"))
@@ -61,7 +61,7 @@ def test_a_tokenizer_names_no_other_file(hub_copy, tmp_path):
 
 
 def test_a_tokenizer_that_gives_up_on_a_text_says_so(hub_copy):
-    path = hub_copy.layout("kk").root / "tokenizer" / "tokenizer.json"
+    path = hub_copy.version_folder("kk") / "tokenizer" / "tokenizer.json"
     content = json.loads(path.read_text())
     content["model"]["unk_id"] = None
     path.write_text(json.dumps(content))
@@ -95,25 +95,25 @@ def test_rows_as_integers_are_within_half_a_scale():
 
 
 def test_embeddings_are_read_as_they_were_stored(hub_copy):
-    layout = hub_copy.layout("kk")
-    stored = load_file(layout.embeddings)["embeddings"]
+    folder = hub_copy.version_folder("kk")
+    stored = load_file(folder / "embeddings.safetensors")["embeddings"]
     assert stored.dtype == np.float16
     assert np.array_equal(read(hub_copy).embeddings, stored)
     table = torch.from_numpy(stored).float()
-    save_embeddings(table, layout.root, "float16")
-    assert np.array_equal(load_file(layout.embeddings)["embeddings"], stored)
-    size = layout.embeddings.stat().st_size
-    save_embeddings(table, layout.root, "int8")
+    save_embeddings(table, folder, "float16")
+    assert np.array_equal(load_file(folder / "embeddings.safetensors")["embeddings"], stored)
+    size = (folder / "embeddings.safetensors").stat().st_size
+    save_embeddings(table, folder, "int8")
     modules = read(hub_copy)
     assert modules.embeddings.dtype == torch.int8
     assert np.array_equal(dequantize_rows(modules.embeddings, modules.scales), rounded(table.numpy()))
     # A byte a number and four a row instead of two a number, beside the header.
-    assert layout.embeddings.stat().st_size < size * (0.5 + 2 / table.shape[1]) + 200
+    assert (folder / "embeddings.safetensors").stat().st_size < size * (0.5 + 2 / table.shape[1]) + 200
 
 
 @pytest.mark.parametrize("length", [16, 32])
 def test_a_tokenizers_own_way_to_cut_texts_is_not_taken(hub_copy, length):
-    path = hub_copy.layout("kk").root / "tokenizer" / "tokenizer.json"
+    path = hub_copy.version_folder("kk") / "tokenizer" / "tokenizer.json"
     long = [" ".join(tiny_models.sentences("kk")[:5])]
     right = tokenize(read(hub_copy).tokenizer, long, length)
     own = Tokenizer.from_file(str(path))

@@ -86,7 +86,7 @@ def test_a_key_may_have_a_role(read, tmp_path):
     _write(tmp_path / "k.en.tsv", ("text", "id"), *((EN[i], EN[i]) for i in range(3)))
     source = Source(path="k.kk.tsv", pivot_path="k.en.tsv", key="id", columns={"text": "text", "note": "id"})
     pairs = read(PARALLEL, source, held_out=0)
-    assert [tuple(row) for row in pairs.train] == [(EN[i], KK[i]) for i in range(3)]
+    assert [(row.text, row.pivot) for row in pairs.train] == [(KK[i], EN[i]) for i in range(3)]
 
 
 def test_held_out_lines_hardly_change_when_text_is_added(read, tmp_path):

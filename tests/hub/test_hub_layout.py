@@ -7,19 +7,19 @@ import pytest
 from tiny_languages import HIDDEN, write_modules
 
 from modenc.errors import HubError
-from modenc.hub.layout import LanguageLayout
+from modenc.hub.layout import parts_in
 from modenc.hub.reading import read_parts
 
 
-def test_present_lists_parts_in_order(tmp_path: Path) -> None:
+def test_parts_are_listed_in_order(tmp_path: Path) -> None:
     write_modules(tmp_path / "kk")
-    layout = LanguageLayout(tmp_path / "kk")
-    assert layout.present() == ("tokenizer", "embeddings", "la", "se", "cla")
-    for folder in (layout.la, layout.cla, layout.tokenizer):
-        shutil.rmtree(folder)
-    layout.embeddings.unlink()
-    assert layout.present() == ("se",)
-    assert LanguageLayout(tmp_path / "nothing").present() == ()
+    folder = tmp_path / "kk"
+    assert parts_in(folder) == ("tokenizer", "embeddings", "la", "se", "cla")
+    for part in ("la", "cla", "tokenizer"):
+        shutil.rmtree(folder / part)
+    (folder / "embeddings.safetensors").unlink()
+    assert parts_in(folder) == ("se",)
+    assert parts_in(tmp_path / "nothing") == ()
 
 
 @pytest.mark.parametrize(
@@ -34,4 +34,4 @@ def test_half_a_part_is_an_error(tmp_path: Path, file: str, message: str) -> Non
     write_modules(tmp_path)
     (tmp_path / file).unlink()
     with pytest.raises(HubError, match=message):
-        read_parts(LanguageLayout(tmp_path), HIDDEN)
+        read_parts(tmp_path, HIDDEN)

@@ -100,7 +100,7 @@ def test_a_damaged_hub_file_is_named(hub: Hub, changes: dict[str, object], messa
 
 def test_publish_records_every_file(hub: Hub) -> None:
     card = hub.card("kaz_Cyrl")
-    root = hub.layout("kk").root
+    root = hub.version_folder("kk")
     present = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
     assert set(card.files) == present
     assert root == hub.path / "kk" / card.version
@@ -138,7 +138,7 @@ def test_what_is_published_is_not_its_owners_alone(hub: Hub) -> None:
         publish(hub, "ky")  # from a temporary folder, which is its owner's
     finally:
         os.umask(before)
-    root = hub.layout("ky").root
+    root = hub.version_folder("ky")
     assert all(path.stat().st_mode & 0o044 for path in (root, *root.rglob("*")))
 
 
@@ -161,7 +161,7 @@ def test_a_language_with_a_damaged_card_can_be_published_again(hub: Hub) -> None
 def test_modules_for_another_base_are_not_published(hub: Hub) -> None:
     expected = r"(?s)ky.*expected modules for the base tiny/base \(f00d\), found .* \(beef\)"
     with pytest.raises(HubError, match=expected):
-        hub.publish(hub.layout("kk").root, make_card("ky", base_fingerprint="beef"))
+        hub.publish(hub.version_folder("kk"), make_card("ky", base_fingerprint="beef"))
     assert not (hub.path / "ky").exists()
 
 
@@ -169,7 +169,7 @@ def test_absent_languages_are_named(hub: Hub) -> None:
     with pytest.raises(HubError, match=r"no modules for ky \(Kyrgyz\); languages here: en, az, kk"):
         hub.card("kir")
     with pytest.raises(LanguageError, match="expected a language code"):
-        hub.layout("kazak")
+        hub.version_folder("kazak")
 
 
 def test_install_a_languages_folder(hub: Hub, tmp_path: Path) -> None:

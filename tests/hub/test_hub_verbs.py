@@ -49,7 +49,9 @@ def test_list_says_whether_a_language_may_be_used_commercially(
 ) -> None:
     card = hub.card("kk")
     data = [{"role": "parallel", "source": "t.tsv", "license": name, "rows": 1} for name in licenses]
-    hub.publish(hub.layout("kk").root, replace(card, data=data, licenses=[name for name in licenses if name]))
+    hub.publish(
+        hub.version_folder("kk"), replace(card, data=data, licenses=[name for name in licenses if name])
+    )
     _, out, _ = run(capsys, "hub", "list", "--hub", hub.path, "--json")
     assert [language["commercial_use"] for language in json.loads(out)["languages"]][-1] == expected
     lines = run(capsys, "hub", "list", "--hub", hub.path)[1].splitlines()
@@ -90,7 +92,7 @@ def test_check(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
         0,
         "hub: no issues (en, az, kk)\n",
     )
-    (hub.layout("kk").root / "README.md").unlink()
+    (hub.version_folder("kk") / "README.md").unlink()
     code, out, _ = run(capsys, "hub", "check", "--hub", hub.path)
     assert code == 1
     assert out.startswith("kk/README.md: expected by the card, not found\n")
@@ -167,7 +169,7 @@ def test_install_makes_a_hub_like_the_source(
     # Into itself, nothing is written anew.
     assert run(capsys, "hub", "install", hub.path, "--hub", hub.path)[0] == 2
     # Of a damaged source nothing is installed.
-    (hub.layout("kk").root / "README.md").write_text("changed")
+    (hub.version_folder("kk") / "README.md").write_text("changed")
     assert run(capsys, "hub", "install", hub.path, "--hub", tmp_path / "third")[0] == 2
     assert not (tmp_path / "third").exists()
     code, _, err = run(capsys, "hub", "install", hub.path / "az", "--hub", made.path, "--revision", "v1")

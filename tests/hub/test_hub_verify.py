@@ -147,7 +147,7 @@ def other_alpha(root: Path) -> None:
     ],
 )
 def test_parts_that_do_not_fit(hub: Hub, damage: Callable[[Path], None], file: str, message: str) -> None:
-    damage(hub.layout("kk").root)
+    damage(hub.version_folder("kk"))
     update_card(hub.folder("kk"))
     with pytest.raises(HubError, match=rf"cannot be used:\n  {file}: .*{message}"):
         hub.read("kk")
@@ -175,7 +175,7 @@ def changed_byte(root: Path) -> None:
     ],
 )
 def test_verify_names_language_and_file(hub: Hub, damage: Callable[[Path], object], message: str) -> None:
-    damage(hub.layout("kk").root)
+    damage(hub.version_folder("kk"))
     issues = hub.verify()
     assert all(issue.startswith("kk/") for issue in issues)
     with pytest.raises(AssertionError, match=message):
@@ -184,7 +184,7 @@ def test_verify_names_language_and_file(hub: Hub, damage: Callable[[Path], objec
 
 
 def test_weights_that_are_no_numbers_are_seen(hub: Hub) -> None:
-    path = hub.layout("kk").root / "embeddings.safetensors"
+    path = hub.version_folder("kk") / "embeddings.safetensors"
     table = np.zeros((PIECES, HIDDEN), np.float16)
     table[2, 3] = np.inf
     save_file({"embeddings": table}, path)
@@ -206,7 +206,7 @@ def test_weights_that_are_no_numbers_are_seen(hub: Hub) -> None:
 def test_scales_and_integers_are_within_bounds(
     hub: Hub, damage: Callable[[Path], None], message: str
 ) -> None:
-    damage(hub.layout("kk").root)
+    damage(hub.version_folder("kk"))
     update_card(hub.folder("kk"))
     with pytest.raises(HubError, match=rf"{EMBEDDINGS}: {message}; train the language again"):
         hub.read("kk")
@@ -214,7 +214,7 @@ def test_scales_and_integers_are_within_bounds(
 
 @pytest.mark.parametrize("scale", [0.0, 0.5, np.float32(1000) / np.float32(127)])
 def test_embeddings_may_be_integers_with_scales(hub: Hub, scale: float) -> None:
-    root = hub.layout("kk").root
+    root = hub.version_folder("kk")
     integers(rows=-127, scales=scale)(root)
     update_card(hub.folder("kk"))
     hub.read("kk")
@@ -248,7 +248,7 @@ def test_a_card_or_hub_may_be_corrected_by_hand(hub: Hub) -> None:
 
 @pytest.mark.parametrize("part", ["la", "se", "cla", "tokenizer"])
 def test_a_part_behind_a_link_is_refused(hub: Hub, tmp_path: Path, part: str) -> None:
-    root = hub.layout("kk").root
+    root = hub.version_folder("kk")
     (root / part).rename(tmp_path / part)
     (root / part).symlink_to(tmp_path / part)
     with pytest.raises(HubError, match=part):

@@ -31,7 +31,7 @@ def set_scaling(root: Path, value: float) -> None:
 @pytest.mark.parametrize("compute", ["fp32", "bf16"])
 @pytest.mark.parametrize("signs", [(1,), (-1, 1)])
 def test_the_largest_weights_give_vectors(hub_copy: Hub, compute: str, signs: tuple[int, ...]) -> None:
-    root = hub_copy.layout("kk").root
+    root = hub_copy.version_folder("kk")
     rng = np.random.default_rng(0)
     for path in root.rglob("*.safetensors"):
         most = 1000 if path.name == "embeddings.safetensors" else 10
@@ -57,7 +57,7 @@ def test_the_largest_weights_give_vectors(hub_copy: Hub, compute: str, signs: tu
     ("name", "most"), [("embeddings", 1000), ("la/adapter_model", 10), ("cla/adapter", 10)]
 )
 def test_weights_are_within_bounds(hub_copy: Hub, kind: type, sign: int, name: str, most: int) -> None:
-    root = hub_copy.layout("kk").root
+    root = hub_copy.version_folder("kk")
     path = root / f"{name}.safetensors"
     weights = {key: weight.astype(kind) for key, weight in load_file(path).items()}
     for value in (most, most + 1):

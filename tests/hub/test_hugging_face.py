@@ -241,7 +241,7 @@ def test_an_encoder_pushes_what_it_uses(server: FakeHuggingFace, tiny_hub: Hub, 
 def test_a_language_is_replaced_whole(server: FakeHuggingFace, hub_copy: Hub, tmp_path: Path) -> None:
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        shutil.copytree(hub_copy.layout("kk").root, folder, dirs_exist_ok=True)
+        shutil.copytree(hub_copy.version_folder("kk"), folder, dirs_exist_ok=True)
         shutil.rmtree(folder / "cla")
         hub_copy.publish(folder, hub_copy.card("kk"))
     hub_copy.remove("az")
@@ -269,7 +269,7 @@ def test_a_push_that_would_harm_is_refused(server: FakeHuggingFace, hub_copy: Hu
     server.broken["commit"] = refusal(huggingface_hub.errors.HfHubHTTPError, 403, "403 Forbidden")
     with pytest.raises(HubError, match=r"Hugging Face refuses this .*403"):
         push_hub(hub_copy, REPO)
-    (hub_copy.layout("az").root / "README.md").write_text("other")
+    (hub_copy.version_folder("az") / "README.md").write_text("other")
     with pytest.raises(HubError, match=r"README\.md: expected \d+ bytes, found 5"):
         push_hub(hub_copy, REPO)
     assert server.heads == before

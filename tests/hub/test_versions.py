@@ -41,7 +41,7 @@ def test_the_version_before_stays_until_the_next_one(hub: Hub) -> None:
 
 def test_the_same_modules_again_repair_what_is_damaged(hub: Hub) -> None:
     first = hub.card("kk")
-    (hub.layout("kk").root / "README.md").unlink()
+    (hub.version_folder("kk") / "README.md").unlink()
     second = publish(hub, "kk")
     assert second.fingerprint() == first.fingerprint()
     assert second.version != first.version
@@ -177,7 +177,7 @@ def test_processes_do_not_disturb_each_other(tmp_path: Path) -> None:
 
 
 def test_a_version_folder_that_is_a_link_is_refused(hub: Hub, tmp_path: Path) -> None:
-    root = hub.layout("kk").root
+    root = hub.version_folder("kk")
     root.rename(tmp_path / "elsewhere")
     root.symlink_to(tmp_path / "elsewhere", target_is_directory=True)
     assert "found a link" in str(hub.verify())

@@ -15,7 +15,6 @@ from modenc import ModularEncoder
 from modenc.evaluation.retrieval import mean_accuracy_at_1
 from modenc.evaluation.sts import spearman
 from modenc.hub.card import is_worse_than_base
-from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.training import publishing
@@ -33,14 +32,14 @@ def test_the_card_has_the_base_on_the_same_held_out_data(trained):
         assert kazakh[system].keys() == {"sts", "retrieval", "tokens"}
     assert set(english) == {"rows", "base", "modules"}
     assert english["base"].keys() == {"sts", "tokens"}
-    readme = (hub.layout("kk").root / "README.md").read_text()
+    readme = (hub.version_folder("kk") / "README.md").read_text()
     assert "| held-out data | rows | base | modules | align=False |" in readme
 
 
 def test_the_figures_are_those_of_the_hub(trained, tmp_path):
     plan = load_recipe(trained, ["run.precision=fp32", f"run.work_dir={tmp_path}"]).plans["kk"]
     data, hub = TrainingData(plan), Hub.open(plan.hub)
-    found = compare_with_base(data, hub.layout("kk"))
+    found = compare_with_base(data, hub.version_folder("kk"))
     encoder = ModularEncoder(hub.path)
     rows, pairs = data.sts, data.parallel.held_out
     for system, own, pivot, align in (
@@ -64,11 +63,11 @@ def test_worse_modules_are_warned_of(trained, tmp_path, caplog):
     # Gold scores that the base gives, and modules of noise.
     pairs = [(lines[i], lines[i + 1], float(vectors[i] @ vectors[i + 1])) for i in range(39)]
     data.__dict__ |= {"sts": pairs, "cross_sts": [], "search": []}
-    layout = LanguageLayout(shutil.copytree(Hub.open(plan.hub).layout("kk").root, tmp_path / "kk"))
-    weights, generator = layout.se / "adapter_model.safetensors", torch.Generator().manual_seed(0)
+    folder = shutil.copytree(Hub.open(plan.hub).version_folder("kk"), tmp_path / "kk")
+    weights, generator = folder / "se" / "adapter_model.safetensors", torch.Generator().manual_seed(0)
     noise = {name: torch.randn(t.shape, generator=generator) for name, t in load_file(weights).items()}
     save_file(noise, weights)
-    found = compare_with_base(data, layout)
+    found = compare_with_base(data, folder)
     assert found["base"]["sts"] > found["modules"]["sts"] + 10
     assert is_worse_than_base(found)
     assert "kk: worse than the base alone on held-out data: mean" in caplog.text
@@ -76,7 +75,7 @@ def test_worse_modules_are_warned_of(trained, tmp_path, caplog):
 
 def test_without_held_out_data_it_is_said_that_nothing_was_compared(trained, caplog):
     plan = load_recipe(trained, NO_DEV).plans["kk"]
-    assert compare_with_base(TrainingData(plan), Hub.open(plan.hub).layout("kk")) == {}
+    assert compare_with_base(TrainingData(plan), Hub.open(plan.hub).version_folder("kk")) == {}
     assert "kk: nothing could be compared with the base: no held-out pairs" in caplog.text
 
 
@@ -107,7 +106,7 @@ def test_all_aligned_with_all_are_compared_with_the_pivots_new_modules(copied, m
     recipe = load_recipe(copied, ALL_PAIRS)
     train(recipe)
     work = copied.parent / "runs/en/alignment/en"
-    assert {lang: pivots[-1].root for lang, pivots in seen.items()} == {"en": work, "kk": work}
+    assert {lang: pivots[-1] for lang, pivots in seen.items()} == {"en": work, "kk": work}
     cards = {lang: json.loads((recipe.hub / lang / "card.json").read_text()) for lang in ("en", "kk")}
     assert "retrieval" in cards["kk"]["comparison"]["align=False"]
     assert "retrieval" not in cards["en"]["comparison"]["align=False"]

@@ -51,7 +51,8 @@ def test_search_chooses_checkpoints_and_is_compared_with_the_base(searched):
             expected = search_metrics(*sides, found.answers)["ndcg_at_10"].mean() * 100
             assert card.comparison[system]["search"] == pytest.approx(expected, abs=0.5)
         assert (
-            "search within the language (nDCG@10 x 100)" in (hub.layout(lang).root / "README.md").read_text()
+            "search within the language (nDCG@10 x 100)"
+            in (hub.version_folder(lang) / "README.md").read_text()
         )
 
 

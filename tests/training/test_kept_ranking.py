@@ -132,7 +132,7 @@ def test_passages_take_turns_with_scored_pairs_and_stand_in_the_card(with_passag
 def test_strength_scales_what_the_adapter_adds(with_passages):
     def adapter(*settings):
         hub = _trained(with_passages, "languages.kk.alignment.objective=none", *settings)
-        return load_file(hub.layout("kk").se / "adapter_model.safetensors")
+        return load_file(hub.version_folder("kk") / "se" / "adapter_model.safetensors")
 
     whole, half = adapter(), adapter("languages.kk.sentence_encoding.strength=0.5")
     for name, tensor in whole.items():

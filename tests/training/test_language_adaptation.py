@@ -12,7 +12,7 @@ from modenc import ModularEncoder
 from modenc.base_model import resolve_base
 from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
-from modenc.hub.layout import LanguageLayout
+from modenc.hub.layout import parts_in
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
@@ -41,7 +41,7 @@ def test_embeddings_learn_from_the_pivot(copied):
     moved = {name.split("/")[0] for name in adapted if cut.get(name) != adapted[name]}
     assert moved == {"la", "embeddings.safetensors"}
     hub = Hub.open(copied.parent / "hub")
-    english = hashes(hub.layout("en").root / "se")
+    english = hashes(hub.version_folder("en") / "se")
     assert {name: checksum for name, checksum in encoding.items() if name.startswith("se/")} == {
         f"se/{name}": checksum for name, checksum in english.items()
     }
@@ -51,7 +51,7 @@ def test_embeddings_learn_from_the_pivot(copied):
     # Held-out translations come nearer to the pivot's.
     assert metrics["dev_after"]["similarity"] > metrics["dev_before"]["similarity"] + 1
     assert card.stages["language_adaptation"]["settings"]["alignment"]["objective"] == "joint"
-    assert "la" in hub.layout("kk").present()
+    assert "la" in parts_in(hub.version_folder("kk"))
 
 
 @pytest.mark.slow
@@ -108,8 +108,8 @@ def test_it_learns_with_the_adapter_that_stage_three_starts_from(copied, monkeyp
         train(recipe, languages=["kk"])
     base = resolve_base(recipe.plans["kk"].base.model)
     folder = copied.parent / "runs" / "kk" / "vocabulary" / "kk"
-    vocabulary = read_modules(LanguageLayout(folder), base.hidden_size)
-    english = load_file(Hub.open(copied.parent / "hub").layout("en").root / "se/adapter_model.safetensors")
+    vocabulary = read_modules(folder, base.hidden_size)
+    english = load_file(Hub.open(copied.parent / "hub").version_folder("en") / "se/adapter_model.safetensors")
     name = "encoder.layer.0.output.dense"
     (a,), (b,) = ([english[key] for key in english if name in key and part in key] for part in "AB")
     before = compose(base.load_body(), vocabulary, align=False).state_dict()

@@ -10,7 +10,7 @@ from datasets import Dataset
 from torch import nn
 
 from modenc.base_model import resolve_base
-from modenc.data.kinds import ParallelRow, ParaphraseRow
+from modenc.data.kinds import CrossRow, ParaphraseRow
 from modenc.errors import RecipeError
 from modenc.recipe.loader import load_recipe
 from modenc.training.alignment import alignment_rows
@@ -118,7 +118,7 @@ def test_an_alignment_that_ends_within_a_turn_reads_no_row_again(tiny_recipe, op
 
 @pytest.mark.parametrize(("exponent", "rows"), [(0.0, 2 * 400), (0.5, 20 * (20 + 10)), (1.0, 500)])
 def test_drawn_languages_are_read_until_the_largest_was(optimizer, exponent, rows):
-    pairs = {lang: [ParallelRow("a", "b")] * count for lang, count in {"kk": 400, "tr": 100}.items()}
+    pairs = {lang: [CrossRow("a", "b")] * count for lang, count in {"kk": 400, "tr": 100}.items()}
     inputs = ObjectiveInputs(None, SimpleNamespace(optimizer=optimizer), None, None, pairs, {})
     assert inputs.steps(exponent) == -(-rows // 8)
     order = draw_rows({lang: [lang] * len(found) for lang, found in pairs.items()}, rows, exponent, seed=1)

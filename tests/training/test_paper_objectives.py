@@ -44,7 +44,7 @@ def _align(path, objective, *overrides):
 
 
 def _cla(hub):
-    return load_file(hub.layout("kk").root / "cla" / "adapter.safetensors")
+    return load_file(hub.version_folder("kk") / "cla" / "adapter.safetensors")
 
 
 def test_every_paper_objective_is_tried_here():

@@ -25,6 +25,7 @@ from trainings import (
 from modenc import ModularEncoder
 from modenc.composition.modules import read_modules
 from modenc.errors import HubError, LanguageError, RecipeError
+from modenc.hub.layout import parts_in
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
@@ -48,8 +49,8 @@ def test_all_stages_end_in_a_hub_that_verifies_and_encodes(trained):
     hub = Hub.open(trained.parent / "hub")
     assert hub.languages() == ["en", "kk"]
     assert hub.verify() == []
-    assert hub.layout("kk").present() == ("tokenizer", "embeddings", "la", "se", "cla")
-    assert "cla" not in hub.layout("en").present()
+    assert parts_in(hub.version_folder("kk")) == ("tokenizer", "embeddings", "la", "se", "cla")
+    assert "cla" not in parts_in(hub.version_folder("en"))
     card = hub.card("kk")
     assert set(card.stages) == {"vocabulary", "language_adaptation", "sentence_encoding", "alignment"}
     assert card.stages["vocabulary"]["metrics"]["copied"] > 0
@@ -67,7 +68,7 @@ def test_others_may_read_what_is_published(trained):
     """safetensors writes files for their owner alone."""
     hub = Hub.open(trained.parent / "hub")
     readable = (trained.parent / "hub" / "hub.json").stat().st_mode
-    files = [path for path in hub.layout("kk").root.rglob("*") if path.is_file()]
+    files = [path for path in hub.version_folder("kk").rglob("*") if path.is_file()]
     assert {path.name for path in files if path.stat().st_mode != readable} == set()
     assert len(files) > 6
 
@@ -136,7 +137,7 @@ def test_the_other_vocabularies_train(tiny_recipe, tiny_bert, method):
     train(recipe, languages=["en"])
     hub = Hub.open(path.parent / "hub")
     assert hub.verify() == []
-    assert ("tokenizer" in hub.layout("en").present()) == (method != "base")
+    assert ("tokenizer" in parts_in(hub.version_folder("en"))) == (method != "base")
     assert np.isfinite(ModularEncoder(hub.path).encode("My brother reads", lang="en")).all()
 
 
@@ -151,15 +152,18 @@ def test_embeddings_are_stored_in_int8(trained, copied, tmp_path, caplog):
     assert all(tensors["embeddings"].dtype == torch.int8 for tensors in stored)
     moved = [not torch.equal(one["embeddings"], next_["embeddings"]) for one, next_ in pairwise(stored)]
     assert moved[1:] == [False, False]
-    paths = [hub.layout("kk").embeddings, Hub.open(trained.parent / "hub").layout("kk").embeddings]
+    paths = [
+        hub.version_folder("kk") / "embeddings.safetensors",
+        Hub.open(trained.parent / "hub").version_folder("kk") / "embeddings.safetensors",
+    ]
     small, large = (path.stat().st_size for path in paths)
     assert 0.5 < small / large < 0.65  # 4 bytes a row of 32 numbers beside a header
     # The same modules in half precision and in integers.
     texts = tiny_models.sentences("kk")[:20]
     other = Hub.open(shutil.copytree(trained.parent / "hub", tmp_path / "other"))
-    layout = other.layout("kk")
+    folder = other.version_folder("kk")
     before = ModularEncoder(other.path).encode(texts, lang="kk", normalize_embeddings=True)
-    save_embeddings(read_modules(layout, tiny_models.HIDDEN).embeddings, layout.root, "int8")
+    save_embeddings(read_modules(folder, tiny_models.HIDDEN).embeddings, folder, "int8")
     update_card(other.folder("kk"))
     after = ModularEncoder(other.path).encode(texts, lang="kk", normalize_embeddings=True)
     assert (before * after).sum(axis=1).min() > 0.999
@@ -173,7 +177,7 @@ def test_sentence_encoding_can_start_from_another_languages(copied):
     file = "se/adapter_model.safetensors"
     own = copied.parent / "runs/kk/sentence_encoding/kk" / file
     english, kazakh = (
-        load_file(path) for path in (Hub.open(copied.parent / "hub").layout("en").root / file, own)
+        load_file(path) for path in (Hub.open(copied.parent / "hub").version_folder("en") / file, own)
     )
     assert english.keys() == kazakh.keys()
     assert all(torch.equal(english[name], kazakh[name]) for name in english)
@@ -197,7 +201,7 @@ def test_alignment_can_start_from_another_languages(copied):
     overrides = [f"languages.ky.{override}" for override in ky.split()]
     train(load_recipe(copied, overrides), languages=["ky"])
     hub = Hub.open(copied.parent / "hub")
-    kazakh, own = (load_file(hub.layout(lang).root / "cla/adapter.safetensors") for lang in ("kk", "ky"))
+    kazakh, own = (load_file(hub.version_folder(lang) / "cla/adapter.safetensors") for lang in ("kk", "ky"))
     assert all(torch.equal(kazakh[name], own[name]) for name in kazakh)
     sources = {entry["source"] for entry in hub.card("ky").data}
     assert {"parallel.kk.tsv", "parallel.ky.tsv"} <= sources
@@ -238,7 +242,7 @@ def test_forced_stages_reach_the_hub_and_all_that_starts_from_them(tiny_recipe, 
     assert hub.card("kk").fingerprint("se/") == second
     train(recipe)
     assert hub.card("kk").fingerprint("se/") == hub.card("en").fingerprint("se/")
-    assert hub.layout("kk").present() == ("se", "cla")
+    assert parts_in(hub.version_folder("kk")) == ("se", "cla")
     assert hub.verify() == []
 
 
@@ -266,7 +270,7 @@ def test_modules_that_were_trained_by_force_are_published_by_the_next_training(c
     weights = copied.parent / "runs/kk/alignment/kk/cla/adapter.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4] + bytes(4))  # another result of the same settings
     train(recipe, languages=["kk"])
-    assert (hub.layout("kk").cla / "adapter.safetensors").read_bytes() == weights.read_bytes()
+    assert (hub.version_folder("kk") / "cla" / "adapter.safetensors").read_bytes() == weights.read_bytes()
 
 
 def test_strength_is_the_share_of_the_adapters_output_that_is_kept(copied):
@@ -276,8 +280,8 @@ def test_strength_is_the_share_of_the_adapters_output_that_is_kept(copied):
     for strength in (1.0, 0.25):
         recipe = load_recipe(copied, [*blind, f"alignment.strength={strength}"])
         train(recipe, languages=["kk"])
-        layout = Hub.open(copied.parent / "hub").layout("kk")
-        weights[strength] = load_file(layout.cla / "adapter.safetensors")
+        folder = Hub.open(copied.parent / "hub").version_folder("kk")
+        weights[strength] = load_file(folder / "cla" / "adapter.safetensors")
     for name, whole in weights[1.0].items():
         share = 0.25 if "adapter_up" in name else 1.0
         torch.testing.assert_close(weights[0.25][name], whole * share, atol=1e-6, rtol=1e-3)

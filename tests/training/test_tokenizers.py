@@ -11,7 +11,6 @@ from transformers import PreTrainedTokenizerFast
 from modenc.base_model import resolve_base
 from modenc.composition.modules import read_modules
 from modenc.errors import DataError
-from modenc.hub.layout import LanguageLayout
 from modenc.recipe.loader import load_recipe
 from modenc.training.language_adaptation import pack
 from modenc.training.stage import Stage
@@ -137,7 +136,7 @@ def test_a_vocabulary_is_made_from_a_sample_of_all_sources(tiny_xlmr, tiny_recip
     def made(count):
         plan = load_recipe(recipe, [f"vocabulary.max_sentences={count}"]).plans["kk"]
         train_vocabulary(Stage("vocabulary", plan, base, SimpleNamespace(text=text), tmp_path, None))
-        return read_modules(LanguageLayout(tmp_path / "kk"), base.hidden_size).tokenizer
+        return read_modules(tmp_path / "kk", base.hidden_size).tokenizer
 
     sampled = made(len(first))
     pieces = [piece for text in second for piece in sampled(text)["input_ids"]]
