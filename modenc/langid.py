@@ -240,7 +240,7 @@ class FastTextIdentifier(LanguageIdentifier):
 
 
 def get_identifier(spec: LanguageIdentifier | str | Path | None = None) -> LanguageIdentifier:
-    """Return the identifier for a setting: itself, None or ``py3langid``, or else a fastText file's path.
+    """Return the identifier for a setting: itself, py3langid for None, or else a fastText file's path.
 
     Raises:
         LanguageError: there is no such file, or it is no fastText model.
@@ -252,7 +252,7 @@ def get_identifier(spec: LanguageIdentifier | str | Path | None = None) -> Langu
             f"identifier: expected a fastText file or None, found {type(spec).__name__}; give languages that "
             "another program identifies as lang="
         )
-    return _shared_py3langid() if spec in (None, "py3langid") else FastTextIdentifier(spec)
+    return _shared_py3langid() if spec is None else FastTextIdentifier(spec)
 
 
 _shared_py3langid = cache(Py3LangidIdentifier)

@@ -37,7 +37,7 @@ train_embeddings = true
 optimizer.steps = 4
 optimizer.batch_size = 8
 [sentence_encoding]
-objective = "mnrl+simcse"
+objective = "mnrl"
 optimizer.steps = 4
 optimizer.batch_size = 8
 [alignment]

@@ -185,14 +185,14 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def progress_bar(unit: str, total: int | None = None, initial: int = 0) -> Any:
+def progress_bar(unit: str, total: int | None = None) -> Any:
     """Make a progress bar on standard error; it is hidden if that is no terminal, or by ``--quiet``."""
     from tqdm import tqdm
 
     # With None, tqdm hides it if there is no terminal.
     hidden = None if logger.isEnabledFor(logging.WARNING) else True
     look = {"unit": unit, "dynamic_ncols": True, "leave": False}
-    return tqdm(total=total, initial=initial, file=sys.stderr, disable=hidden, **look)
+    return tqdm(total=total, file=sys.stderr, disable=hidden, **look)
 
 
 def given_language(args: argparse.Namespace) -> str | None:

@@ -16,14 +16,15 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from modenc.composition.modules import LanguageModules, ParallelAdapter, dequantize_rows
+from modenc.composition.modules import LanguageModules, dequantize_rows
 from modenc.errors import HubError
+from modenc.hub.checks import ParallelAdapter
 
 
 class ParallelOutput(nn.Module):
     """Output layer of a feed-forward block with a parallel adapter added."""
 
-    def __init__(self, output: nn.Module, adapter: ParallelAdapter) -> None:
+    def __init__(self, output: nn.Module, adapter: ParallelAdapter[Tensor]) -> None:
         super().__init__()
         old: Any = output
         self.dense: nn.Module = old.dense

@@ -18,31 +18,9 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from modenc.errors import HubError
-from modenc.hub.checks import LoraWeights, ParallelWeights
+from modenc.hub.checks import Array, LoraLayer, ParallelAdapter
 from modenc.hub.layout import MOST_INT8, PART_FILES
 from modenc.hub.reading import StoredLanguage, read_parts
-
-
-@dataclass(frozen=True)
-class LoraLayer:
-    """LoRA of one linear layer: ``W x + b (a x)``, with ``b`` multiplied by the scaling."""
-
-    a: Tensor
-    """[rank, in]"""
-    b: Tensor
-    """[out, rank]"""
-
-
-@dataclass(frozen=True)
-class ParallelAdapter:
-    """Parallel adapter of one feed-forward block: ``Up(relu(Down(x)))``, ``Up`` multiplied by the scaling."""
-
-    down_weight: Tensor
-    """[bottleneck, hidden]"""
-    down_bias: Tensor
-    up_weight: Tensor
-    """[hidden, bottleneck]"""
-    up_bias: Tensor
 
 
 @dataclass(frozen=True)
@@ -55,9 +33,9 @@ class LanguageModules:
     embeddings: Tensor | None
     """[vocabulary, hidden], in floating point, or in int8 with :attr:`scales`, see :func:`dequantize_rows`;
     ``None`` if the language keeps the base's vocabulary."""
-    lora: dict[str, LoraLayer]
+    lora: dict[str, LoraLayer[Tensor]]
     """Module name in the body → LA and SE, concatenated."""
-    parallel_adapters: dict[int, ParallelAdapter]
+    parallel_adapters: dict[int, ParallelAdapter[Tensor]]
     """Layer number → CLA; empty if the language has none (the pivot)."""
     scales: Tensor | None = None
     """[vocabulary], of embeddings in int8."""
@@ -97,8 +75,8 @@ def to_modules(language: StoredLanguage) -> LanguageModules:
         lang=language.lang,
         tokenizer=None if language.tokenizer is None else _fast_tokenizer(language),
         embeddings=None if language.embeddings is None else torch.from_numpy(language.embeddings),
-        lora=concatenate(_lora_layers(language.la), _lora_layers(language.se)),
-        parallel_adapters={layer: _parallel_adapter(weights) for layer, weights in language.cla.items()},
+        lora=concatenate(_lora(language.la), _lora(language.se)),
+        parallel_adapters={number: ParallelAdapter(*_tensors(own)) for number, own in language.cla.items()},
         scales=None if language.scales is None else torch.from_numpy(language.scales),
     )
 
@@ -127,22 +105,12 @@ def _fast_tokenizer(language: StoredLanguage) -> PreTrainedTokenizerFast:
         ) from error
 
 
-def _lora_layers(adapter: Mapping[str, LoraWeights]) -> dict[str, LoraLayer]:
-    return {
-        module: LoraLayer(
-            a=torch.from_numpy(weights.a).float(), b=torch.from_numpy(weights.b).float() * weights.scaling
-        )
-        for module, weights in adapter.items()
-    }
+def _lora(adapter: Mapping[str, LoraLayer[Array]]) -> dict[str, LoraLayer[Tensor]]:
+    return {module: LoraLayer(*_tensors(layer)) for module, layer in adapter.items()}
 
 
-def _parallel_adapter(weights: ParallelWeights) -> ParallelAdapter:
-    return ParallelAdapter(
-        down_weight=torch.from_numpy(weights.down_weight).float(),
-        down_bias=torch.from_numpy(weights.down_bias).float(),
-        up_weight=torch.from_numpy(weights.up_weight).float() * weights.scaling,
-        up_bias=torch.from_numpy(weights.up_bias).float() * weights.scaling,
-    )
+def _tensors(arrays: Iterable[Array]) -> list[Tensor]:
+    return [torch.from_numpy(array).float() for array in arrays]
 
 
 def quantize_rows(table: Tensor) -> tuple[Tensor, Tensor]:
@@ -162,13 +130,13 @@ def dequantize_rows(rows: Tensor, scales: Tensor | None) -> Tensor:
     return rows.float() if scales is None else rows * scales[..., None]
 
 
-def concatenate(*adapters: dict[str, LoraLayer]) -> dict[str, LoraLayer]:
+def concatenate(*adapters: dict[str, LoraLayer[Tensor]]) -> dict[str, LoraLayer[Tensor]]:
     """Concatenate LoRAs that are active at once into one with the summed rank.
 
     Raises:
         HubError: two adapters of a layer differ in width.
     """
-    combined: dict[str, LoraLayer] = {}
+    combined: dict[str, LoraLayer[Tensor]] = {}
     for adapter in adapters:
         for module, layer in adapter.items():
             if module in combined:

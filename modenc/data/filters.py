@@ -45,8 +45,6 @@ class Filters:
     """Shortest line that is kept, in characters."""
     max_chars: PositiveInt = 1000
     """Longest line that is kept, in characters."""
-    deduplicate: bool = True
-    """Drop lines whose sentence was seen before, whatever its case, punctuation and apostrophes."""
     check_script: bool = True
     """Drop lines mostly in a script the language is not written in."""
     check_language: bool = True
@@ -206,12 +204,11 @@ class TextFilter:
             return "identical"
         if not self._not_in.isdisjoint(keys):
             return "in_evaluation_data"
-        if self._filters.deduplicate:
-            # Hashes of 64 bits need a fifth of the memory of the strings, and collide in no corpus that fits.
-            hashed = stable_hash("\n".join(keys))
-            if hashed in self._seen:
-                return "duplicate"
-            self._seen.add(hashed)
+        # Hashes of 64 bits need a fifth of the memory of the strings, and collide in no corpus that fits.
+        hashed = stable_hash("\n".join(keys))
+        if hashed in self._seen:
+            return "duplicate"
+        self._seen.add(hashed)
         return None
 
     def _length_reason(self, text: str) -> str | None:

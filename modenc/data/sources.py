@@ -9,7 +9,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import islice, zip_longest
+from itertools import islice
 from operator import ge, le
 from pathlib import Path
 from typing import Any
@@ -226,12 +226,6 @@ def check_scores(source: Source, rows: Iterable[Row]) -> Iterator[Row]:
         yield row
 
 
-def joined_by_line(source: Source) -> bool:
-    """Check whether the files of a joined source are both text, joined line by line, on no key."""
-    names = [str(name).lower() for name in (source.path, source.pivot_path)]
-    return all(name.removesuffix(".gz").removesuffix(".zst").endswith(".txt") for name in names)
-
-
 def grouped_rows(source: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
     """Read pairs of rows with the same value in the column ``source.group``, with ``roles``, in their order.
 
@@ -276,31 +270,11 @@ def both_sources(source: Source, lang: str, pivot: str) -> tuple[Source, Source]
 def joined_rows(own: Source, other: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
     """Read pairs of rows, both with ``roles``, of the language's file and the pivot's (:func:`both_sources`).
 
-    Two text files are joined line by line, two tables on ``key``, in the order of the language's.
+    They are joined on ``key``, in the order of the language's.
 
     Raises:
-        DataError: a source cannot be read, two text files have different numbers of lines, or two tables have
-            no key in common.
+        DataError: a source cannot be read, or they have no key in common.
     """
-    return (_zip_lines if joined_by_line(own) else _join)(own, other, root, roles)
-
-
-def _zip_lines(own: Source, other: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
-    """Pair the rows of two text files line by line; filters choose lines of the language's."""
-    sides = [read_raw_rows(side, root, roles) for side in (own, other)]
-    for number, (row, pivot_row) in enumerate(zip_longest(*sides), start=1):
-        if row is None or pivot_row is None:
-            rest = number + sum(1 for _ in sides[1 if row is None else 0])
-            counts = (number - 1, rest) if row is None else (rest, number - 1)
-            raise DataError(
-                f"expected as many lines in {describe_source(own)} as in {describe_source(other)}, "
-                f"found {counts[0]:,} and {counts[1]:,}; align the files line by line"
-            )
-        # Filtered in pairs: lines left out of one file would shift it against the other.
-        yield from zip(select_rows([row], own, roles), select_rows([pivot_row], other, roles), strict=False)
-
-
-def _join(own: Source, other: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
     pivots = dict(_by_key(other, root, roles))
     first, shared = "no rows", False
     for number, (value, row) in enumerate(_by_key(own, root, roles)):

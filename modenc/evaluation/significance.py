@@ -51,9 +51,9 @@ def resample_metric(metric: str, items: Items, seed: int) -> Floats:
     return np.array([value(items[rng.integers(size, size=size)]) for _ in range(SAMPLES)])
 
 
-def percentile_interval(values: Floats, level: float = 0.95) -> tuple[float, float]:
-    """Return the percentiles between which ``level`` of the values lie; NaN is left out."""
-    low, high = np.nanpercentile(values, [50 * (1 - level), 50 * (1 + level)])
+def percentile_interval(values: Floats) -> tuple[float, float]:
+    """Return the percentiles between which 95 % of the values lie; NaN is left out."""
+    low, high = np.nanpercentile(values, [2.5, 97.5])
     return float(low), float(high)
 
 

@@ -16,8 +16,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from modenc.composition.body import compose
-from modenc.composition.modules import LanguageModules, ParallelAdapter
+from modenc.composition.modules import LanguageModules
 from modenc.errors import OptionError
+from modenc.hub.checks import ParallelAdapter
 
 _STEEPNESS = 4096.0
 _LIKE_RELU = ("relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "quick_gelu", "silu")
@@ -57,7 +58,9 @@ def widen(body: PreTrainedModel, modules: LanguageModules, *, align: bool) -> Pr
     return model.eval()
 
 
-def _widen(weights: dict[str, Tensor], layer: str, adapter: ParallelAdapter | None, most: int) -> None:
+def _widen(
+    weights: dict[str, Tensor], layer: str, adapter: ParallelAdapter[Tensor] | None, most: int
+) -> None:
     """Add ``most`` neurons to a block: the adapter's, then neurons of zeros."""
     inner, outer = f"{layer}.intermediate.dense", f"{layer}.output.dense"
     hidden = len(weights[f"{outer}.weight"])

@@ -106,7 +106,6 @@ class Card:
             HubError: the text is no JSON object, or keys are missing, unknown or of another type.
         """
         content = json_object(text, where)
-        content.pop("scores", None)  # cards had them, until the comparison took their place
         check_keys(content, Card, where)
         card = Card(**content)
         if not VERSION_FOLDER.fullmatch(card.version):

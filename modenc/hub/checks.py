@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -231,28 +231,28 @@ _NOT_IN_LORA = (
 )
 
 
-@dataclass(frozen=True)
-class LoraWeights:
-    """LoRA of one linear layer: ``W x + scaling * B A x``."""
+Matrix = TypeVar("Matrix")
+"""A NumPy array or a tensor."""
 
-    a: Array
+
+class LoraLayer(NamedTuple, Generic[Matrix]):
+    """LoRA of one linear layer: ``W x + b (a x)``, with ``b`` multiplied by the scaling."""
+
+    a: Matrix
     """[rank, in]"""
-    b: Array
+    b: Matrix
     """[out, rank]"""
-    scaling: float
 
 
-@dataclass(frozen=True)
-class ParallelWeights:
-    """Parallel adapter of one feed-forward block: ``scaling * Up(relu(Down(x)))``."""
+class ParallelAdapter(NamedTuple, Generic[Matrix]):
+    """Parallel adapter of one feed-forward block: ``Up(relu(Down(x)))``, ``Up`` multiplied by the scaling."""
 
-    down_weight: Array
+    down_weight: Matrix
     """[bottleneck, hidden]"""
-    down_bias: Array
-    up_weight: Array
+    down_bias: Matrix
+    up_weight: Matrix
     """[hidden, bottleneck]"""
-    up_bias: Array
-    scaling: float
+    up_bias: Matrix
 
 
 def most_adapter_bytes(hidden_size: int) -> int:
@@ -265,7 +265,7 @@ def most_embeddings_bytes(pieces: int, hidden_size: int) -> int:
     return MOST_HEADER + 4 * pieces * (hidden_size + 1)
 
 
-def parse_lora(content: bytes, config: dict[str, Any], hidden_size: int) -> dict[str, LoraWeights]:
+def parse_lora(content: bytes, config: dict[str, Any], hidden_size: int) -> dict[str, LoraLayer[Array]]:
     """Parse a peft LoRA (Hu et al., 2022) to module name → weights.
 
     Raises:
@@ -299,12 +299,14 @@ def parse_lora(content: bytes, config: dict[str, Any], hidden_size: int) -> dict
     check_numbers(tensors)
     root = math.sqrt if config.get("use_rslora") else float
     return {
-        layer: LoraWeights(pair["A"], pair["B"], alpha / root(len(pair["A"])))
+        layer: LoraLayer(pair["A"], pair["B"].astype(np.float32) * (alpha / root(len(pair["A"]))))
         for layer, pair in pairs.items()
     }
 
 
-def parse_parallel(content: bytes, config: dict[str, Any], hidden_size: int) -> dict[int, ParallelWeights]:
+def parse_parallel(
+    content: bytes, config: dict[str, Any], hidden_size: int
+) -> dict[int, ParallelAdapter[Array]]:
     """Parse an AdapterHub parallel adapter (He et al., 2022) to layer number → weights.
 
     Raises:
@@ -323,7 +325,9 @@ def parse_parallel(content: bytes, config: dict[str, Any], hidden_size: int) -> 
     for layer, weights in sorted(layers.items()):
         _check_layer(layer, weights, hidden_size)
     check_numbers(tensors)
-    return {layer: ParallelWeights(**weights, scaling=scaling) for layer, weights in sorted(layers.items())}
+    for weights in layers.values():
+        weights |= {key: weights[key].astype(np.float32) * scaling for key in ("up_weight", "up_bias")}
+    return {layer: ParallelAdapter(**weights) for layer, weights in sorted(layers.items())}
 
 
 PARSERS: dict[str, Callable[[bytes, dict[str, Any], int], dict[Any, Any]]] = {

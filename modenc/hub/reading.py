@@ -16,8 +16,8 @@ from modenc.hub.checks import (
     TOKENIZER_FILE,
     TOKENIZER_FILES,
     Array,
-    LoraWeights,
-    ParallelWeights,
+    LoraLayer,
+    ParallelAdapter,
     ParsedTokenizer,
     listing_issues,
     most_adapter_bytes,
@@ -50,11 +50,11 @@ class StoredLanguage:
     """[vocabulary, hidden], in floating point, or in int8 with :attr:`scales`."""
     scales: Array | None
     """[vocabulary]"""
-    la: dict[str, LoraWeights]
+    la: dict[str, LoraLayer[Array]]
     """Module name in the body → language adapter."""
-    se: dict[str, LoraWeights]
+    se: dict[str, LoraLayer[Array]]
     """Module name in the body → sentence-encoding adapter."""
-    cla: dict[int, ParallelWeights]
+    cla: dict[int, ParallelAdapter[Array]]
     """Layer number → alignment adapter."""
 
 

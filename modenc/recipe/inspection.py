@@ -22,7 +22,6 @@ from modenc.data.sources import (
     both_sources,
     check_scores,
     describe_source,
-    joined_by_line,
     read_raw_rows,
     resolve_source,
     select_rows,
@@ -154,10 +153,9 @@ def _inspect_source(path: Place, kind: DataKind[Any], given: Source, plan: Langu
     """Inspect the file of a source, or its two files."""
     source = resolve_source(given, plan.lang, plan.pivot)
     joined = kind.joins(source)
-    by_line = joined and joined_by_line(source)
     roles = kind.file_roles(source)
     own, other = both_sources(given, plan.lang, plan.pivot) if joined else (source, source)
-    column = (source.group,) if kind.groups(source) else (own.key,) if joined and not by_line else ()
+    column = (source.group,) if kind.groups(source) else (own.key,) if joined else ()
     sample = yield from _read_sample(path, own, (*roles, *column), plan)
     if kind.score:
         try:
@@ -175,7 +173,7 @@ def _inspect_source(path: Place, kind: DataKind[Any], given: Source, plan: Langu
     yield from _check_languages(path, source, sample, kind.roles_in_language(source), plan.lang, plan)
     yield from _check_languages(path, source, sample, kind.in_pivot, plan.pivot, plan)
     if joined:
-        pivots = yield from _read_sample(path, other, roles if by_line else (*roles, other.key), plan)
+        pivots = yield from _read_sample(path, other, (*roles, other.key), plan)
         yield from _check_languages(path, other, pivots, roles, plan.pivot, plan)
 
 

@@ -132,7 +132,6 @@ def load_recipe(
     resolved = {**tables, "name": header.name, "pivot": header.pivot}
     return Recipe(
         name=header.name,
-        path=file,
         pivot=header.pivot,
         hub=header.hubs()[0],
         plans=_training_order(allowed, header.pivot),

@@ -41,7 +41,6 @@ READS: dict[str, dict[str, tuple[str, ...]]] = {
         "none": (),
         "mnrl": ("paraphrases",),
         "simcse": ("text",),
-        "mnrl+simcse": ("paraphrases", "text"),
     },
     "alignment": {
         "none": (),
@@ -168,12 +167,7 @@ class LanguagePlan:
 
     def objective_reads(self, section: str) -> tuple[str, ...]:
         """List the lists of ``data`` that the objective of a section learns from in a language."""
-        objective = getattr(self, section).objective
-        lists = READS[section][objective]
-        if objective != "emma_x":
-            return lists
-        unread_at = {"parallel": 0, "text": 1}
-        return tuple(name for name in lists if self.emma_x.warmup_share != unread_at[name])
+        return READS[section][getattr(self, section).objective]
 
     def keeps_passages(self) -> bool:
         """Check whether alignment keeps the cosines between passages and their queries."""
@@ -219,7 +213,6 @@ class Recipe:
     """
 
     name: str
-    path: Path
     pivot: str
     hub: Path
     plans: dict[str, LanguagePlan]

@@ -60,9 +60,9 @@ class OptimizerSettings:
     steps: NonNegativeInt
     """Optimizer steps; 0: as many as ``epochs`` takes."""
     epochs: NonNegativeFloat
-    """Passes over the data where ``steps`` is 0. Several sets (paraphrases and translations of ``joint``, the
-    two of ``mnrl+simcse``, languages of a monolithic model) take turns batch by batch until the largest was
-    read; smaller ones are repeated."""
+    """Passes over the data where ``steps`` is 0. Several sets (paraphrases and translations of ``joint``,
+    languages of a monolithic model) take turns batch by batch until the largest was read; smaller ones are
+    repeated."""
     batch_size: PositiveInt
     """Sentences, pairs or blocks per forward pass."""
     gradient_accumulation: PositiveInt
@@ -75,8 +75,6 @@ class OptimizerSettings:
     """Course of the learning rate after warm-up."""
     weight_decay: NonNegativeFloat
     """Weight decay of AdamW."""
-    max_grad_norm: PositiveFloat
-    """Norm to which gradients are clipped."""
 
     def rows_a_step(self) -> int:
         """Count the rows that one optimizer step reads."""
@@ -198,8 +196,8 @@ class LanguageAdaptationSettings:
 class SentenceEncodingSettings:
     """Stage 3: a LoRA on all linear layers learns sentence similarity; all else is frozen."""
 
-    objective: Literal["none", "mnrl", "simcse", "mnrl+simcse"]
-    """``mnrl`` on paraphrases (paper), ``simcse`` on running text, both in turn, or ``none``."""
+    objective: Literal["none", "mnrl", "simcse"]
+    """``mnrl`` on paraphrases (paper), ``simcse`` on running text, or ``none``."""
     start: str
     """``fresh`` (paper), or the code of a language in the hub whose adapter training starts from: a related
     language, or the pivot. With ``objective = "none"`` that adapter is used as it is."""

@@ -54,7 +54,7 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
     metrics: dict[str, Any] = {}
     if settings.objective != "none":
         loss = MultipleNegativesRankingLoss(model, scale=settings.scale)
-        metrics = train_sentence_model(stage, settings.optimizer, model, _sets(stage), loss, dev)
+        metrics = train_sentence_model(stage, settings.optimizer, model, _objective_rows(stage), loss, dev)
     if settings.scored_steps:
         optimizer = replace(settings.optimizer, steps=settings.scored_steps)
         loss = CoSENTLoss(model, scale=settings.scale)
@@ -99,21 +99,17 @@ def _scored_pairs(stage: Stage) -> Dataset:
     return _columns(stage.data.scored_pairs.train, "sentence1", "sentence2", "score")
 
 
-def _sets(stage: Stage) -> dict[str, Dataset]:
-    """Make the data sets of the objective: paraphrases, and sentences for SimCSE.
+def _objective_rows(stage: Stage) -> Dataset:
+    """Make the data set of the objective: paraphrases, or sentences for SimCSE.
 
     SimCSE (Gao et al., 2021) shows a sentence twice; dropout makes the two vectors differ.
     """
     settings, seed = stage.plan.sentence_encoding, stage.plan.run.seed
-    sets: dict[str, Dataset] = {}
-    objectives = settings.objective.split("+")
-    if "mnrl" in objectives:
-        sets["paraphrases"] = paraphrase_set(stage.data.paraphrases.train, seed)
-    if "simcse" in objectives:
-        lines = list(dict.fromkeys(stage.data.text.train))
-        lines = sample(lines, settings.optimizer.steps * settings.optimizer.rows_a_step(), seed)
-        sets["simcse"] = Dataset.from_dict({"anchor": lines, "positive": lines})
-    return sets
+    if settings.objective == "mnrl":
+        return paraphrase_set(stage.data.paraphrases.train, seed)
+    lines = list(dict.fromkeys(stage.data.text.train))
+    lines = sample(lines, settings.optimizer.steps * settings.optimizer.rows_a_step(), seed)
+    return Dataset.from_dict({"anchor": lines, "positive": lines})
 
 
 def paraphrase_set(rows: Sequence[ParaphraseRow], seed: int) -> Dataset:

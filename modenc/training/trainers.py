@@ -127,7 +127,6 @@ def training_arguments(
         lr_scheduler_type=optimizer.schedule,
         warmup_ratio=optimizer.warmup_ratio,
         weight_decay=optimizer.weight_decay,
-        max_grad_norm=optimizer.max_grad_norm,
         bf16=bf16,
         # Without it the library refuses bf16 where there is no GPU.
         use_cpu=bf16 and not torch.cuda.is_available(),

@@ -11,8 +11,9 @@ from modenc.composition import engine as engines
 from modenc.composition.bert import QUERY, OneDnnDense, TorchDense, make_dense, onednn_works, round_up_tokens
 from modenc.composition.body import compose
 from modenc.composition.engine import Engine, LoadedLanguage
-from modenc.composition.modules import LanguageModules, LoraLayer, ParallelAdapter
+from modenc.composition.modules import LanguageModules
 from modenc.errors import HubError
+from modenc.hub.checks import LoraLayer, ParallelAdapter
 from modenc.languages import BASE
 
 HIDDEN, INNER, LAYERS = 32, 64, 2

@@ -10,7 +10,6 @@ import pytest
 import tiny_models
 import zstandard
 
-from modenc.data.kinds import CrossRow
 from modenc.data.sources import Source, read_rows, resolve_source
 from modenc.errors import DataError
 from modenc.recipe.loader import load_recipe
@@ -162,19 +161,3 @@ def test_sentences_that_are_evaluated_on_are_in_no_pairs(plan, tmp_path):
     pairs = {text for row in data.parallel.held_out for text in row[:2]}
     assert pairs & {text for row in before.cross_paraphrases.train for text in row[:2]} == set()
     assert len(before.cross_paraphrases.train) < 160
-
-
-def test_filters_keep_parallel_files_aligned(plan, tmp_path):
-    """A pair goes if either of its lines does."""
-    kazakh, english = (tiny_models.sentences(lang)[:80] for lang in ("kk", "en"))
-    kazakh[10] = english[20] = "-"
-    _lines(tmp_path / "x.kk.txt", kazakh)
-    _lines(tmp_path / "x.en.txt", english)
-    source = Source(path="x.{lang}.txt", pivot_path="x.{pivot}.txt", where_not={"text": ("-",)})
-    data = replace(plan.data, parallel=(source,))
-    parallel = TrainingData(replace(plan, data=data)).parallel
-    expected = {CrossRow(a, b) for a, b in zip(kazakh, english, strict=True) if "-" not in (a, b)}
-    assert {*parallel.train, *parallel.held_out} == expected
-    _lines(tmp_path / "x.en.txt", english[:-1])
-    with pytest.raises(DataError, match=r"as many lines in x\.kk\.txt as in x\.en\.txt, found 80 and 79"):
-        assert TrainingData(replace(plan, data=data)).parallel

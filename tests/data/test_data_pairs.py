@@ -44,13 +44,6 @@ def test_sources_without_usable_rows_are_refused(read, tmp_path):
         read(PARAPHRASES, Source(path="p.tsv"))
 
 
-def test_lines_of_two_text_files_are_no_paraphrases_across_languages(read, tmp_path):
-    for name, lines in (("kk.txt", KK), ("en.txt", EN)):
-        _write(tmp_path / name, *([line] for line in lines[:60]))
-    with pytest.raises(DataError, match=r"kk\.txt: expected a column 'anchor'.*found 'text'"):
-        read(CROSS_PARAPHRASES, Source(path="kk.txt", pivot_path="en.txt"))
-
-
 def test_graded_pairs_may_be_the_pivots(read, tmp_path):
     rows = [("3.5", EN[0], EN[1]), ("0", KK[2], KK[3]), ("5", EN[4], EN[4])]
     _write(tmp_path / "s.tsv", ("score", "sentence1", "sentence2"), *rows)

@@ -72,10 +72,10 @@ def test_wrong_columns_are_named_with_those_there_are_and_the_one_meant(recipe):
     wrong = 'data.parallel=[{path="pairs.{lang}.tsv", columns={pivot="eng", text="swa"}, license="MIT"}]'
     issues, _ = found(recipe, wrong)
     assert issues == (
-        "data.parallel[0].columns.pivot: pairs.sw.tsv: expected a column 'eng' (pivot), found 'en', "
-        "'sw', 'source'; did you mean 'en'? Then add columns = { pivot = \"en\" } (for sw)",
         "data.parallel[0].columns.text: pairs.sw.tsv: expected a column 'swa' (text), found 'en', 'sw', "
         "'source'; did you mean 'sw'? Then add columns = { text = \"sw\" } (for sw)",
+        "data.parallel[0].columns.pivot: pairs.sw.tsv: expected a column 'eng' (pivot), found 'en', "
+        "'sw', 'source'; did you mean 'en'? Then add columns = { pivot = \"en\" } (for sw)",
     )
 
 

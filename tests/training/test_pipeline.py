@@ -122,6 +122,14 @@ def test_the_other_adaptation_objectives_train(tiny_recipe, objective):
     assert metrics["steps"] == 4
 
 
+def test_simcse_trains_on_text(tiny_recipe):
+    path = tiny_recipe("simcse")
+    overrides = ["sentence_encoding.objective=simcse", "languages.en.data.paraphrases=[]"]
+    train(load_recipe(path, overrides), languages=["en"])
+    stages = Hub.open(path.parent / "hub").card("en").stages
+    assert stages["sentence_encoding"]["metrics"]["steps"] == 4
+
+
 @pytest.mark.parametrize("method", ["focus", "extend", "base"])
 def test_the_other_vocabularies_train(tiny_recipe, tiny_bert, method):
     path = tiny_recipe(method, tiny_bert)
