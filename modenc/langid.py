@@ -240,7 +240,7 @@ class FastTextIdentifier(LanguageIdentifier):
 
 
 def get_identifier(spec: LanguageIdentifier | str | Path | None = None) -> LanguageIdentifier:
-    """Return the identifier for a setting: itself, py3langid for None, or else a fastText file's path.
+    """Return ``spec`` itself if it is an identifier, py3langid for None, or the fastText model in that file.
 
     Raises:
         LanguageError: there is no such file, or it is no fastText model.

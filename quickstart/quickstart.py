@@ -21,7 +21,7 @@ from sentences import SENTENCES
 
 import modenc
 from modenc import ModencError, ModularEncoder, Recipe, load_recipe
-from modenc.data.kinds import ParallelRow
+from modenc.data.kinds import CrossRow
 from modenc.storage import new_cache_folder
 from modenc.training.data_access import TrainingData
 
@@ -121,7 +121,7 @@ def compare(recipe: Recipe, hub: Path) -> None:
     print("\nBefore: the bare base for both languages. After: each language through its own modules.")
 
 
-def figures(encoder: ModularEncoder, pairs: list[ParallelRow], lang: str, pivot: str) -> dict[str, float]:
+def figures(encoder: ModularEncoder, pairs: list[CrossRow], lang: str, pivot: str) -> dict[str, float]:
     """Name → share, the Swedish side encoded as ``lang`` and the English side as ``pivot``."""
     swedish, english = [pair.text for pair in pairs], [pair.pivot for pair in pairs]
     own, other = encoder.encode(swedish, lang=lang), encoder.encode(english, lang=pivot)

@@ -1,5 +1,7 @@
 """``quickstart/catalogs.py``: gettext catalogs become tables of sentences."""
 
+from importlib import import_module
+
 import catalogs
 import pytest
 from babel.messages.catalog import Catalog
@@ -66,3 +68,8 @@ def test_find_catalogs_takes_regions_where_there_is_none_without(package):
 )
 def test_clean_pair_cleans_both_sides_alike_or_drops_them(message, translation, pair):
     assert catalogs.clean_pair(message, translation) == pair
+
+
+def test_the_quickstart_can_be_imported():
+    """The rest of it is run by ``make quickstart`` alone."""
+    assert callable(import_module("quickstart").figures)

@@ -108,6 +108,7 @@ def test_texts_without_letters_have_the_first_languages_modules(
 
 
 def test_get_identifier(tmp_path: Path) -> None:
+    assert isinstance(get_identifier(), Py3LangidIdentifier)
     assert get_identifier() is get_identifier()
     with pytest.raises(LanguageError, match=r"none\.bin: expected a fastText model file .*glotlid"):
         get_identifier(tmp_path / "none.bin")

@@ -52,7 +52,7 @@ def resample_metric(metric: str, items: Items, seed: int) -> Floats:
 
 
 def percentile_interval(values: Floats) -> tuple[float, float]:
-    """Return the percentiles between which 95 % of the values lie; NaN is left out."""
+    """Return the percentiles between which 95% of the values lie; NaN is left out."""
     low, high = np.nanpercentile(values, [2.5, 97.5])
     return float(low), float(high)
 

@@ -231,28 +231,28 @@ _NOT_IN_LORA = (
 )
 
 
-Matrix = TypeVar("Matrix")
+Numbers = TypeVar("Numbers")
 """A NumPy array or a tensor."""
 
 
-class LoraLayer(NamedTuple, Generic[Matrix]):
+class LoraLayer(NamedTuple, Generic[Numbers]):
     """LoRA of one linear layer: ``W x + b (a x)``, with ``b`` multiplied by the scaling."""
 
-    a: Matrix
+    a: Numbers
     """[rank, in]"""
-    b: Matrix
+    b: Numbers
     """[out, rank]"""
 
 
-class ParallelAdapter(NamedTuple, Generic[Matrix]):
+class ParallelAdapter(NamedTuple, Generic[Numbers]):
     """Parallel adapter of one feed-forward block: ``Up(relu(Down(x)))``, ``Up`` multiplied by the scaling."""
 
-    down_weight: Matrix
+    down_weight: Numbers
     """[bottleneck, hidden]"""
-    down_bias: Matrix
-    up_weight: Matrix
+    down_bias: Numbers
+    up_weight: Numbers
     """[hidden, bottleneck]"""
-    up_bias: Matrix
+    up_bias: Numbers
 
 
 def most_adapter_bytes(hidden_size: int) -> int:
@@ -266,7 +266,7 @@ def most_embeddings_bytes(pieces: int, hidden_size: int) -> int:
 
 
 def parse_lora(content: bytes, config: dict[str, Any], hidden_size: int) -> dict[str, LoraLayer[Array]]:
-    """Parse a peft LoRA (Hu et al., 2022) to module name → weights.
+    """Parse a peft LoRA (Hu et al., 2022) to module name → weights, scaled.
 
     Raises:
         HubError: it is no plain LoRA, or not for a base of this width.
@@ -307,7 +307,7 @@ def parse_lora(content: bytes, config: dict[str, Any], hidden_size: int) -> dict
 def parse_parallel(
     content: bytes, config: dict[str, Any], hidden_size: int
 ) -> dict[int, ParallelAdapter[Array]]:
-    """Parse an AdapterHub parallel adapter (He et al., 2022) to layer number → weights.
+    """Parse an AdapterHub parallel adapter (He et al., 2022) to layer number → weights, scaled.
 
     Raises:
         HubError: it is another kind of adapter, or not for a base of this width.

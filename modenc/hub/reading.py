@@ -41,7 +41,7 @@ from modenc.hub.layout import (
 
 @dataclass(frozen=True)
 class StoredLanguage:
-    """A language's modules as stored in its files, checked; missing parts are empty."""
+    """A language's modules from its files, checked, with adapters scaled; missing parts are empty."""
 
     lang: str
     tokenizer: ParsedTokenizer | None

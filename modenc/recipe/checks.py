@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from modenc.data.kinds import KINDS, DataKind
@@ -160,6 +161,12 @@ def _source(path: Place, kind: DataKind[Any], source: Source) -> Iterator[Issue]
     roles = kind.grouped if source.group and kind.grouped else kind.columns
     yield from unknown_keys(source.columns, roles, (*path, "columns"), "no column of this kind of data")
     yield from _group(path, kind, source)
+    if source.pivot_path and ".txt" in Path(source.path or "").suffixes:
+        yield Issue(
+            (*path, "path"),
+            "expected a table, which a column joins with pivot_path, found a text file; make one table "
+            "of the two (docs/training.md: paste)",
+        )
     if kind.across and not (source.pivot_path or source.group):
         found = ", or group; found neither" if kind.grouped else "; found none"
         yield Issue(path, f"expected pivot_path, the same rows in the pivot language{found}")

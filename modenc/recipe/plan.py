@@ -167,7 +167,12 @@ class LanguagePlan:
 
     def objective_reads(self, section: str) -> tuple[str, ...]:
         """List the lists of ``data`` that the objective of a section learns from in a language."""
-        return READS[section][getattr(self, section).objective]
+        objective = getattr(self, section).objective
+        lists = READS[section][objective]
+        if objective != "emma_x":
+            return lists
+        unread_at = {"parallel": 0, "text": 1}
+        return tuple(name for name in lists if self.emma_x.warmup_share != unread_at[name])
 
     def keeps_passages(self) -> bool:
         """Check whether alignment keeps the cosines between passages and their queries."""

@@ -231,6 +231,11 @@ def test_settings_that_are_impossible_together(issues_of, sound, overrides, issu
             "data.paraphrases[0].group: expected a column beside the texts, found that of 'text'; name one "
             "that rows of one meaning share",
         ),
+        (
+            'text = ["a.txt"]\nparallel = [{ path = "kk.txt.gz", pivot_path = "en.txt.gz" }]',
+            "data.parallel[0].path: expected a table, which a column joins with pivot_path, found a text "
+            "file; make one table of the two (docs/training.md: paste) (for kk)",
+        ),
     ],
 )
 def test_sources(issues_of, text, issue):

@@ -128,6 +128,7 @@ def test_simcse_trains_on_text(tiny_recipe):
     train(load_recipe(path, overrides), languages=["en"])
     stages = Hub.open(path.parent / "hub").card("en").stages
     assert stages["sentence_encoding"]["metrics"]["steps"] == 4
+    assert stages["sentence_encoding"]["settings"]["objective"] == "simcse"
 
 
 @pytest.mark.parametrize("method", ["focus", "extend", "base"])
