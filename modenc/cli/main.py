@@ -77,9 +77,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if isinstance(sys.stdout, io.TextIOWrapper):  # characters that it cannot encode are escaped
         sys.stdout.reconfigure(errors="backslashreplace")
-    # Read when torch is imported, which no command's options need. Threads that spin while they wait would
-    # slow down beside other busy processes.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     args = parse(list(sys.argv[1:] if argv is None else argv))
     _set_up_logging(quiet=getattr(args, "quiet", False))
     try:

@@ -1,29 +1,12 @@
 """What all commands share: help, versions, --quiet."""
 
 import argparse
-import os
-import subprocess
-import sys
 
 import pytest
 
 import modenc
 from modenc.cli.arguments import table
 from modenc.cli.main import COMMANDS, build_parser, main, parse
-
-SET_FOR_TORCH = """
-import os, sys
-from importlib.abc import MetaPathFinder
-from modenc.cli.main import main
-
-class Watch(MetaPathFinder):
-    def find_spec(self, name, *_):
-        if name == "torch":
-            print("policy", os.environ.get("OMP_WAIT_POLICY"), file=sys.stderr)
-
-sys.meta_path.insert(0, Watch())
-sys.exit(main(sys.argv[1:]))
-"""
 
 
 def commands(parser, words=()):
@@ -90,15 +73,3 @@ def test_an_interrupted_command_says_so(capsys, monkeypatch):
     monkeypatch.setattr("modenc.cli.main.parse", lambda _: args)
     assert main([]) == 130
     assert capsys.readouterr().err == "modenc hub list: interrupted\n"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("given", "found"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")])
-def test_threads_sleep_while_they_wait_unless_the_user_says_otherwise(tiny_hub, given, found):
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"} | given
-    words = ["encode", "--hub", str(tiny_hub.path), "--input", "-", "--output", "-"]
-    command = [sys.executable, "-c", SET_FOR_TORCH, *words]
-    done = subprocess.run(
-        command, input="Good morning", env=environment, capture_output=True, text=True, check=True
-    )
-    assert f"policy {found}\n" in done.stderr
