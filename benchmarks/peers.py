@@ -76,10 +76,10 @@ def synthetic(path: Path, count: int) -> Hub:
     from safetensors.torch import load_file, save_file
 
     shipped = Hub.open(HUB)
-    folder, card = shipped.version_folder("kk"), shipped.card("kk")
+    kazakh, card = shipped.version_folder("kk"), shipped.card("kk")
     hub = Hub.create(path, shipped.info)
-    weights = load_file(folder / "se" / "adapter_model.safetensors")
-    aligned = load_file(folder / "cla" / "adapter.safetensors")
+    weights = load_file(kazakh / "se" / "adapter_model.safetensors")
+    aligned = load_file(kazakh / "cla" / "adapter.safetensors")
     for seed, code in zip(range(count), _codes(), strict=False):
         noise = torch.Generator().manual_seed(seed)
         with tempfile.TemporaryDirectory() as temporary:
@@ -89,7 +89,7 @@ def synthetic(path: Path, count: int) -> Hub:
                 ("cla", "adapter.safetensors", aligned),
             ):
                 (folder / part).mkdir()
-                config = (folder / part / "adapter_config.json").read_text()
+                config = (kazakh / part / "adapter_config.json").read_text()
                 (folder / part / "adapter_config.json").write_text(config)
                 moved = {
                     key: value + value.std() * 0.1 * torch.randn(value.shape, generator=noise).to(value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from modenc.data.kinds import KINDS, DataKind
@@ -161,7 +160,8 @@ def _source(path: Place, kind: DataKind[Any], source: Source) -> Iterator[Issue]
     roles = kind.grouped if source.group and kind.grouped else kind.columns
     yield from unknown_keys(source.columns, roles, (*path, "columns"), "no column of this kind of data")
     yield from _group(path, kind, source)
-    if source.pivot_path and ".txt" in Path(source.path or "").suffixes:
+    # A name such as kk.txt.tsv is a table's.
+    if kind.joins(source) and (source.path or "").removesuffix(".gz").removesuffix(".zst").endswith(".txt"):
         yield Issue(
             (*path, "path"),
             "expected a table, which a column joins with pivot_path, found a text file; make one table "
