@@ -50,7 +50,9 @@ _TOKENS_BEFORE_MERGING = 4096
 _MOST_MERGED = 4
 # Widths round up to multiples of this, so that a slightly wider language seldom resizes all slots.
 _WIDTH_STEP = 8
+# Slots that are added at least. In main memory a slot that was never written to takes no room.
 _LEAST_GROWTH = 3
+_LEAST_GROWTH_ON_CPU = 31
 BASE_SLOT = 0
 """Slot of zeros, for the base without modules."""
 
@@ -278,10 +280,10 @@ class AdapterBank:
         slot = self._used
         for own, given in zip(self.matrices, _as_bank_matrices(modules), strict=True):
             for key, matrices in own.items():
-                for matrix in matrices:
-                    matrix[slot].zero_()
-                for matrix, value in zip(matrices, given.get(key, ()), strict=False):
+                values = given.get(key) or [matrix[slot, :0] for matrix in matrices]
+                for matrix, value in zip(matrices, values, strict=True):
                     matrix[slot, : len(value)] = value
+                    matrix[slot, len(value) :] = 0
         self._used += 1
         return slot
 
@@ -295,7 +297,8 @@ class AdapterBank:
         rank, bottleneck = max(rank, self._rank), max(bottleneck, self._bottleneck)
         capacity = self._capacity
         if self._used == capacity:
-            capacity += max(_LEAST_GROWTH, capacity // 2)
+            least = _LEAST_GROWTH_ON_CPU if self._device.type == "cpu" else _LEAST_GROWTH
+            capacity += max(least, capacity // 2)
         if (capacity, rank, bottleneck) != (self._capacity, self._rank, self._bottleneck):
             self._resize(capacity, rank, bottleneck)
 
