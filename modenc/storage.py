@@ -55,7 +55,7 @@ def disk_errors(where: Path, kept: str) -> Iterator[None]:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary sibling path; its file replaces ``path`` when the block succeeds."""
     temporary = path.with_name(f".{path.stem}.tmp-{secrets.token_hex(8)}{path.suffix}")
     try:
@@ -69,7 +69,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 def write_atomically(path: Path, text: str) -> None:
     """Write a file so that readers see either the old or the new content, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 

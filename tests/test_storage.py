@@ -6,7 +6,7 @@ import pytest
 from safetensors import SafetensorError
 
 from modenc.errors import DataError, StorageError
-from modenc.storage import disk_errors, whole_file
+from modenc.storage import atomic_write, disk_errors
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def test_a_file_is_whole_or_what_it_was(tmp_path):
     path.write_text("old")
 
     def half() -> None:
-        with whole_file(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_text("ne")
             raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):
         half()
     assert path.read_text() == "old"
-    with whole_file(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text("new")
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("dev.json", "new")]

@@ -31,7 +31,7 @@ from modenc.cli.parts import KEPT, Part, check_place, list_parts, missing_parts
 from modenc.cli.text_io import LANG_COLUMN, LINES_AT_ONCE, has_columns, read_texts, source_files
 from modenc.errors import OptionError
 from modenc.hub.layout import PROMPT_NAMES
-from modenc.storage import disk_errors, whole_file
+from modenc.storage import atomic_write, disk_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -180,7 +180,7 @@ def _encode(args: argparse.Namespace, encoder: ModularEncoder, parts: Sequence[P
                 skipped = part.first - position
                 own = islice(rows, skipped, None if part.rows is None else skipped + part.rows)
                 batches = _noted(encode_rows(args, encoder, own, _TEXTS_AT_ONCE), bar)
-                with disk_errors(part.path.parent, KEPT), whole_file(part.path) as temporary:
+                with disk_errors(part.path.parent, KEPT), atomic_write(part.path) as temporary:
                     if part.path.suffix == ".npy":
                         count += write_npy(temporary, batches, width)
                     else:

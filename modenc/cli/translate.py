@@ -25,7 +25,7 @@ from modenc.data.formats import Row, file_format, read_file, text_in_column
 from modenc.data.text import one_line
 from modenc.errors import DataError, OptionError
 from modenc.languages import normalize_code
-from modenc.storage import disk_errors, whole_file
+from modenc.storage import atomic_write, disk_errors
 from modenc.texts import normalize
 from modenc.translation import REASONS, Chain, PairFilter
 
@@ -144,7 +144,7 @@ def _translate_part(
     counts, header = Counter[str](read=0, kept=0), list[str]()
     with (
         disk_errors(part.path, KEPT),
-        whole_file(part.path) as temporary,
+        atomic_write(part.path) as temporary,
         temporary.open("w", encoding="utf-8", newline="\n") as stream,
     ):
         while batch := list(islice(rows, _ROWS_AT_ONCE)):

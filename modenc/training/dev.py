@@ -24,7 +24,7 @@ from modenc.data.kinds import CrossRow, ScoredRow, SearchRow
 from modenc.evaluation.retrieval import Vectors, mean_accuracy_at_1
 from modenc.evaluation.search import make_search_set, search_metrics
 from modenc.evaluation.sts import cross_similarity, pair_cosines, spearman
-from modenc.storage import whole_file
+from modenc.storage import atomic_write
 from modenc.training.body_module import Encode, encode_texts, readable
 
 logger = logging.getLogger(__name__)
@@ -147,7 +147,7 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
         if not math.isfinite(scores["score"]):
             logger.warning("  dev: the score is not a number; try a smaller learning rate")
         elif scores["score"] > self._best("score", -math.inf):
-            with whole_file(self.weights) as temporary:
+            with atomic_write(self.weights) as temporary:
                 step, score = state.global_step, scores["score"]
                 save_weights(temporary, self.module, self.auxiliary, step=step, score=score)
 

@@ -4,6 +4,7 @@ import importlib
 import json
 import shutil
 import sys
+from dataclasses import replace
 
 import pytest
 import tiny_models
@@ -112,20 +113,31 @@ def test_readme_table_compares_on_the_same_sets(languages, tables, results):
     assert list(means["similarity across"].values())[1:] == ["1", f"{base:.1f}", f"{ours:.1f}"]
 
 
-def test_search_column_prefers_questions_and_its_means_are_in_the_section(languages, tables, searched):
+def test_questions_titles_and_their_pool_are_in_the_tables(languages, tables, searched):
     stored = languages.Stored.load(searched)
     headings, rows = _rows(tables.readme_table(stored))
-    search = "search, `align=False`"
-    assert headings[3:5] == [search, "search across"]
-    keys = ["documentation.ndcg_at_10.az", "questions.ndcg_at_10.kk"]
-    systems = (stored.base, stored.modules["no_align"])
-    for name, part in (("Azerbaijani (az)", keys[:1]), ("Kazakh (kk)", keys[1:])):
-        base, ours = (system.mean(part).value for system in systems)
-        assert rows[name][search] == f"{base:.1f} → {ours:.1f}"
-    base, ours = (f"{system.mean(keys).value:.1f}" for system in systems)
+    questions, titles = "questions, `align=False`", "titles, `align=False`"
+    assert headings[3:6] == [questions, titles, "titles across"]
     _, means = _rows(tables.summary_table(stored))
-    assert list(means[search].values())[1:] == ["2", base, ours]
-    assert rows["English (en)"][search] == "–"
+    systems = (stored.base, stored.modules["no_align"])
+    for name, column, key in (
+        ("Azerbaijani (az)", titles, "documentation.ndcg_at_10.az"),
+        ("Kazakh (kk)", questions, "questions.ndcg_at_10.kk"),
+    ):
+        base, ours = (f"{system.mean([key]).value:.1f}" for system in systems)
+        assert rows[name][column] == f"{base} → {ours}"
+    found = stored.shared("documentation", "ndcg_at_10", 1)
+    base, ours = (f"{system.mean(found).value:.1f}" for system in systems)
+    assert list(means[titles].values())[1:] == [str(len(found)), base, ours]
+    # The hub lacks one of the pool's languages, so that its pool is another.
+    assert not any("pool" in name for name in means)
+    pool = next(result for result in stored.base.run.results if result.metric == "pool_accuracy_at_1")
+    for system in stored.modules.values():
+        system.run = replace(system.run, results=(*system.run.results, pool))
+    _, means = _rows(tables.summary_table(stored))
+    row = means[f"titles, one pool of {len(pool.languages)} languages, `align=False`"]
+    assert list(row.values())[1:] == ["1", *[f"{pool.value:.1f}"] * 2]
+    assert rows["English (en)"][questions] == "–"
     lines = tables.section(stored, languages.PAPER)
     assert any(line.startswith("| Search within, nDCG@10 | 3 |") for line in lines)
     assert any(line.startswith("| Search across, nDCG@10 | 2 |") for line in lines)
