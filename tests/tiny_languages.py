@@ -62,7 +62,14 @@ def make_card(lang: str, info: HubInfo = INFO, **changes: object) -> Card:
         name=language_name(lang),
         base_id=info.base_id,
         base_fingerprint=info.base_fingerprint,
-        stages={"sentence_encoding": {"settings": {"objective": "mnrl"}, "fingerprint": "a1"}},
+        stages={
+            "vocabulary": {"settings": {"method": "base"}, "metrics": {}, "fingerprint": "a0"},
+            "sentence_encoding": {
+                "settings": {"objective": "mnrl", "optimizer": {"batch_size": 8}, "strength": 0.9},
+                "metrics": {"steps": 30},
+                "fingerprint": "a1",
+            },
+        },
         data=[{"role": "paraphrases", "source": "pairs.tsv", "license": "CC BY-SA 4.0", "rows": 1000}],
         licenses=["CC BY-SA 4.0"],
         recipe="tiny",

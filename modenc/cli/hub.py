@@ -187,7 +187,7 @@ def run_show(args: argparse.Namespace) -> None:
         *zip(["licenses", *[""] * len(licenses)], licenses, strict=False),
     ]
     sys.stdout.write(table(facts))
-    stages = [("stage", "method", "steps"), *(_stage_row(*item) for item in card.stages.items())]
+    stages = [_STAGE_HEADER, *(_stage_row(*item) for item in card.stages.items())]
     data = [("kind", "sources", "rows"), *_data_rows(card.data)]
     for title, rows in (
         ("stages", stages),
@@ -198,11 +198,19 @@ def run_show(args: argparse.Namespace) -> None:
             sys.stdout.write(f"\n{title}\n{indent(table(rows), '  ')}")
 
 
+_STAGE_HEADER = ("stage", "method", "steps", "batch", "learning rate", "tokens", "strength")
+
+
 def _stage_row(stage: str, record: Mapping[str, Any]) -> tuple[str, ...]:
     if "imported from" in record:
-        return stage, f"imported from {record['imported from']}", ""
+        return stage, f"imported from {record['imported from']}"
     settings = _mapping(record, "settings")
-    return stage, summarize(settings), str(_mapping(record, "metrics").get("steps", ""))
+    if (steps := _mapping(record, "metrics").get("steps")) is None:
+        return stage, summarize(settings)
+    optimizer = _mapping(settings, "optimizer")
+    found = (optimizer.get("batch_size"), optimizer.get("learning_rate"), settings.get("max_length"))
+    values = (steps, *found, settings.get("strength"))
+    return stage, summarize(settings), *("" if value is None else f"{value}" for value in values)
 
 
 def _mapping(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:

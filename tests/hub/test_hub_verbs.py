@@ -75,8 +75,9 @@ def test_show(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
         ["language", "Kazakh", "(kk)"],
         ["base", "tiny/base"],
         ["commercial", "use", "yes"],
-        ["stage", "method", "steps"],
-        ["sentence_encoding", "mnrl"],
+        ["stage", "method", "steps", "batch", "learning", "rate", "tokens", "strength"],
+        ["vocabulary", "base"],
+        ["sentence_encoding", "mnrl", "30", "8", "0.9"],
         ["similarity", "within", "the", "language", "(Spearman", "x", "100)", "200", "70.0", "76.2"],
         ["paraphrases", "1", "1,000"],
     ):
