@@ -33,13 +33,15 @@ MEANS = (
 _OF_PAPER = (
     ("STS within", "within", "stsb", "spearman", 1),
     ("STS across", "across", "stsb", "spearman", 2),
+    ("STR", "str", "str_dev", "spearman", 1),
     ("bias", "language_bias", "stsb", "language_bias", 0),
-    ("xsim %", "xsim", "tatoeba", "xsim_error", 2),
+    ("xsim %, FLORES", "flores", "sib", "xsim_error", 2),
+    ("xsim %, Tatoeba", "xsim", "tatoeba", "xsim_error", 2),
     ("topics", "topics", "sib", "accuracy", 1),
     ("zero-shot", "zero_shot", "sib", "zero_shot_accuracy", 2),
     ("RSIM", "rsim", "sib", "rsim", 2),
 )
-"""Heading, key in paper.toml, task, metric and number of languages of the columns of the paper's Table 2."""
+"""Heading, key in paper.toml, task, metric and languages of columns of the paper's Tables 1 and 2."""
 
 PICTURE = "![Spearman × 100 of all pairs of languages, bare base and modules](docs/languages.png)"
 _STS = ("stsb", "kardes", "str_dev")
@@ -340,10 +342,11 @@ def cells_of(stored: Stored, keys: Sequence[str]) -> Iterator[str]:
 
 
 def paper_table(stored: Stored, paper: Path) -> Iterator[str]:
-    """Make the columns of the paper's Table 2 for what is shipped, with the paper's figures below."""
+    """Make the columns of the paper's Tables 1 and 2 for what is shipped, with the paper's figures below."""
     yield (
-        "In the columns of the paper's Table 2, beside its figures, which are of another base (mE5-base), "
-        "other languages, and vocabularies of 50,000 pieces; in brackets the number of sets:"
+        "In the columns of the paper's Tables 1 and 2, beside its figures, which are of other bases, other "
+        "languages, vocabularies of 50,000 pieces, and STR24's test part where ours are its development "
+        "pairs; FLORES is here the sentences of it that SIB-200 has. In brackets the number of sets:"
     )
     yield ""
     yield from head(["", *(heading for heading, *_ in _OF_PAPER)])
@@ -357,9 +360,8 @@ def paper_table(stored: Stored, paper: Path) -> Iterator[str]:
             digits = 2 if metric == "rsim" else 1
             cells.append(f"{statistics.mean(found):.{digits}f} ({len(found)})" if found else "–")
         yield row([name, *cells])
-    for name, values in tomllib.loads(paper.read_text(encoding="utf-8"))["rows"].items():
-        if name in ("base", "mod_mc_jt"):
-            yield row([f"paper: {name}", *(f"{values[key]}" for _, key, *_ in _OF_PAPER)])
+    for name, values in tomllib.loads(paper.read_text(encoding="utf-8"))["beside_shipped"].items():
+        yield row([f"paper: {name}", *(f"{values.get(key, '–')}" for _, key, *_ in _OF_PAPER)])
 
 
 def circumstances(stored: Stored) -> Iterator[str]:
