@@ -41,6 +41,7 @@ TATOEBA = _codes("am ar az cs de es fr it kk ko mr nl pl ru te tr ug uz zh")
 SIB = _codes("az de en kk ko tr")
 KARDES = _codes("az kk ky ug uz")
 STS = _codes("de en es fr it ja nl pl pt ru tr zh")
+STR = _codes("am ha mr rw te")
 SURE = "min_confidence=0.5"
 Texts = dict[str, dict[str, list[str]]]
 
@@ -239,6 +240,10 @@ def _texts(data: Path, half: str) -> Texts:
         sets["Kardeş-NLU dev"][lang] = _sentences(data / "eval/sts" / f"kardes_dev.{lang}.tsv")
     for lang in STS:
         sets["STS-B"][lang] = _sentences(data / "eval/sts" / f"stsb.{lang}.tsv")
+    for lang in STR:
+        own = _sentences(data / "eval/sts" / f"str24_dev.{lang}.tsv")
+        sets["STR24 dev"][lang] = own
+        sets["STR24 dev, four words"][lang] = [" ".join(text.split()[:4]) for text in own]
     sets["news"]["sw"] = _lines(data / "mono" / "sw.txt.gz")
     halves = {
         name: {lang: _half(own, half) for lang, own in by_language.items()}
