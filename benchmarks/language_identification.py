@@ -241,8 +241,7 @@ def _texts(data: Path, half: str) -> Texts:
     for lang in STS:
         sets["STS-B"][lang] = _sentences(data / "eval/sts" / f"stsb.{lang}.tsv")
     for lang in STR:
-        own = _sentences(data / "eval/sts" / f"str24_dev.{lang}.tsv")
-        sets["STR24 dev"][lang] = own
+        sets["STR24 dev"][lang] = own = _sentences(data / "eval/sts" / f"str24_dev.{lang}.tsv")
         sets["STR24 dev, four words"][lang] = [" ".join(text.split()[:4]) for text in own]
     sets["news"]["sw"] = _lines(data / "mono" / "sw.txt.gz")
     halves = {
