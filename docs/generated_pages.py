@@ -135,7 +135,7 @@ def _parsers(name: str) -> Iterator[tuple[list[str], Any]]:
 def copied(source: str, title: str) -> Iterator[str]:
     """A page from outside docs/, under a title of the site's."""
     text = (ROOT / source).read_text(encoding="utf-8")
-    yield re.sub(r"\A# .*\n", f"# {title}\n", text)
+    yield re.sub(r"\A# .*\n", f"# {title}\n", text).replace("](../docs/", "](")
 
 
 def each_language() -> Iterator[str]:
