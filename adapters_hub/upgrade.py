@@ -6,7 +6,6 @@ publishes its languages in a new one. The modules stay the same to the byte.
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from dataclasses import fields
@@ -15,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from modenc.errors import ModencError
 from modenc.hub.card import Card, file_records
-from modenc.hub.layout import CARD_FILE, README_FILE, read_info
+from modenc.hub.layout import CARD_FILE, README_FILE, json_object, read_info, read_text
 from modenc.hub.store import Hub
 
 _BY_PUBLISHING = ("files", "version")
@@ -29,16 +28,15 @@ def upgrade(old: Path, new: Path) -> None:
     """
     hub = Hub.create(new, read_info(old))
     for path in sorted(old.glob(f"*/{CARD_FILE}")):
-        content = json.loads(path.read_text(encoding="utf-8"))
-        given = {item.name: content[item.name] for item in fields(Card) if item.name in content}
+        content = json_object(read_text(path), str(path))
+        own = [item.name for item in fields(Card) if item.name in content and item.name not in _BY_PUBLISHING]
         with TemporaryDirectory() as folder:
             modules = Path(folder, "modules")
             shutil.copytree(path.parent, modules, ignore=shutil.ignore_patterns(CARD_FILE, README_FILE))
-            known = {name: record for name, record in given["files"].items() if name != README_FILE}
+            known = {name: record for name, record in content["files"].items() if name != README_FILE}
             if file_records(modules) != known:
                 raise ModencError(f"{path.parent}: expected the files of its card, found others")
-            card = Card(**{name: value for name, value in given.items() if name not in _BY_PUBLISHING})
-            hub.publish(modules, card)
+            hub.publish(modules, Card(**{name: content[name] for name in own}))
 
 
 if __name__ == "__main__":

@@ -80,9 +80,9 @@ def summary_table(stored: Stored) -> str:
         keys = mean_keys(stored, column)
         lines.append(row([column.heading, str(len(keys)), *formatted_means(stored, keys, column.system)]))
     for pool in (result for result in stored.base.run.results if result.metric == "pool_accuracy_at_1"):
-        for name, heading in _HEADINGS.items():
-            if name in stored.modules and (ours := stored.modules[name].run.find(pool.key)):
-                heading = f"titles, one pool of {len(pool.languages)} languages, {heading}"
+        for name, system in stored.modules.items():
+            if ours := system.run.find(pool.key):
+                heading = f"titles, one pool of {len(pool.languages)} languages, {_HEADINGS[name]}"
                 lines.append(row([heading, "1", f"{pool.value:.1f}", f"{ours.value:.1f}"]))
     return "\n".join(["", *lines, ""])
 
@@ -157,10 +157,6 @@ class Column:
     """Which modules are shown, as the README tells to use them for this."""
 
 
-def _translations(stored: Stored, lang: str) -> list[str]:
-    return stored.shared("tatoeba", "xsim_error_cosine", 2, lang) if lang != "en" else []
-
-
 COLUMNS = (
     Column(
         "similarity within",
@@ -195,7 +191,7 @@ COLUMNS = (
     Column(
         "missed, Tatoeba, %",
         "translations from and into English that are not the nearest; fewer are better",
-        _translations,
+        lambda stored, lang: stored.shared("tatoeba", "xsim_error_cosine", 2, lang) if lang != "en" else [],
         better=-1,
     ),
     Column(
@@ -360,8 +356,9 @@ def paper_table(stored: Stored, paper: Path) -> Iterator[str]:
             digits = 2 if metric == "rsim" else 1
             cells.append(f"{statistics.mean(found):.{digits}f} ({len(found)})" if found else "–")
         yield row([name, *cells])
-    for name, values in tomllib.loads(paper.read_text(encoding="utf-8"))["beside_shipped"].items():
-        yield row([f"paper: {name}", *(f"{values.get(key, '–')}" for _, key, *_ in _OF_PAPER)])
+    published = tomllib.loads(paper.read_text(encoding="utf-8"))["rows"].values()
+    for values in (own for own in published if "title" in own):
+        yield row([f"paper: {values['title']}", *(f"{values.get(key, '–')}" for _, key, *_ in _OF_PAPER)])
 
 
 def circumstances(stored: Stored) -> Iterator[str]:
