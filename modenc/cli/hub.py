@@ -31,7 +31,13 @@ from modenc.recipe.settings import summarize
 
 _HEADER = ("code", "language", "modules", "MB", "commercial use")
 # Metric of a card's comparison → its column.
-_COMPARED = {"sts": "similarity", "search": "search", "cross_sts": "across", "retrieval": "translations"}
+_COMPARED = {
+    "sts": "similarity",
+    "search": "search",
+    "cross_sts": "across",
+    "cross_search": "search across",
+    "retrieval": "translations",
+}
 _LEGEND = (
     "scores: bare base → modules, on held-out data. "
     "LA: language adaptation, SE: sentence encoding, CLA: alignment\n"

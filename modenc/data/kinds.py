@@ -139,9 +139,13 @@ class DataKind(Generic[T]):
 
     def roles_in_language(self, source: Source) -> tuple[str, ...]:
         """Return the roles of a source's file that are in its language."""
-        if self.groups(source) or self.joins(source):
-            return tuple(role for role in self.file_roles(source) if role not in self.in_pivot)
-        return self.in_language
+        if self.groups(source):
+            return tuple(role for role in self.grouped if role not in self.in_pivot)
+        return self.file_roles(source) if self.joins(source) else self.in_language
+
+    def roles_in_pivot(self, source: Source) -> tuple[str, ...]:
+        """Return the roles of a source's file that are in the pivot language."""
+        return () if self.joins(source) else self.in_pivot
 
     def read(self, source: Source, lang: str, pivot: str, root: Path) -> Iterator[Row]:
         """Read the rows of a language's source up to its limit; relative paths start from ``root``.
@@ -193,6 +197,11 @@ def _grouped_translations(first: Row, second: Row) -> tuple[Row, ...]:
 def _joined_scores(own: Row, pivot: Row) -> tuple[Row, ...]:
     """Take the score of the language's file."""
     return (own | {"pivot1": pivot["sentence1"], "pivot2": pivot["sentence2"]},)
+
+
+def _joined_search(own: Row, pivot: Row) -> tuple[Row, ...]:
+    """Take the pivot's query and the language's passage."""
+    return ({"query": pivot["query"], "passage": own["passage"]},)
 
 
 _TEXT = ("text",)
@@ -267,12 +276,23 @@ CROSS_STS = DataKind(
     dev=True,
 )
 SEARCH = DataKind("search", SearchRow, _SEARCH, _SEARCH, in_language=_SEARCH, dev=True)
+CROSS_SEARCH = DataKind(
+    "cross_search",
+    SearchRow,
+    _SEARCH,
+    _SEARCH,
+    in_language=("passage",),
+    joined=_SEARCH,
+    join=_joined_search,
+    in_pivot=("query",),
+    dev=True,
+)
 
 KINDS: dict[str, DataKind[Any]] = {
     kind.name: kind
     for kind in (
         *(TEXT, PARAPHRASES, SCORED_PAIRS, PASSAGES, PARALLEL, CROSS_PARAPHRASES, CROSS_SCORED_PAIRS),
-        *(STS, CROSS_STS, SEARCH),
+        *(STS, CROSS_STS, SEARCH, CROSS_SEARCH),
     )
 }
 """Name → kind of data, in a fixed order."""

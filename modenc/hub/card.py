@@ -128,6 +128,7 @@ SCORES: dict[str, str] = {
     "sts": "similarity within the language (Spearman x 100)",
     "search": "search within the language (nDCG@10 x 100)",
     "cross_sts": "similarity across to the pivot (Spearman x 100)",
+    "cross_search": "search across from the pivot (nDCG@10 x 100)",
     "retrieval": "translations found, both ways (%)",
 }
 """Metric → description. The mean of these decides whether modules are worse than the base."""

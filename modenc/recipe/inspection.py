@@ -171,7 +171,7 @@ def _inspect_source(path: Place, kind: DataKind[Any], given: Source, plan: Langu
         )
         return
     yield from _check_languages(path, source, sample, kind.roles_in_language(source), plan.lang, plan)
-    yield from _check_languages(path, source, sample, kind.in_pivot, plan.pivot, plan)
+    yield from _check_languages(path, source, sample, kind.roles_in_pivot(source), plan.pivot, plan)
     if joined:
         pivots = yield from _read_sample(path, other, (*roles, other.key), plan)
         yield from _check_languages(path, other, pivots, roles, plan.pivot, plan)

@@ -94,6 +94,8 @@ class DevSettings:
     """Rows as in ``sts``, with ``sentence1`` in the pivot language."""
     search: tuple[Source, ...] = ()
     """Rows with roles ``query`` and ``passage``, which answers it: nDCG@10 among all passages."""
+    cross_search: tuple[Source, ...] = ()
+    """Rows as in ``search``, with ``query`` in the pivot language; or two files as in ``search``, joined."""
     parallel_held_out: NonNegativeInt = 200
     """Parallel pairs set aside for retrieval accuracy before training."""
     text_held_out: NonNegativeInt = 200

@@ -143,6 +143,7 @@ def dev_with_pivot(stage: Stage, published_weights: PublishedWeights) -> DevEval
         sts=[data.sts],
         search=data.search,
         cross_sts=data.cross_sts,
+        cross_search=data.cross_search,
         parallel=data.parallel.held_out,
         pivot=encoder_of(stage.base, plan, plan.base.max_length, modules, align=False),
         max_length=plan.base.max_length,

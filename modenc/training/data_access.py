@@ -70,6 +70,8 @@ class TrainingData:
     cross_sts = _dev_rows(kinds.CROSS_STS)
     """The first sentence is in the pivot language."""
     search = _dev_rows(kinds.SEARCH)
+    cross_search = _dev_rows(kinds.CROSS_SEARCH)
+    """The queries are in the pivot language."""
 
     @cached_property
     def pivot_text(self) -> TrainingSet[str] | None:
@@ -84,7 +86,7 @@ class TrainingData:
         Args:
             across: include the held-out translations, not only the development sets.
         """
-        rows = (*self.sts, *self.cross_sts, *self.search)
+        rows = (*self.sts, *self.cross_sts, *self.search, *self.cross_search)
         texts = [text for row in rows for text in row[:2]]
         if across:
             texts += [text for row in self.parallel.held_out for text in row[:2]]

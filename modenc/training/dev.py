@@ -43,10 +43,12 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
     """Queries with the passages that answer them."""
     cross_sts: Sequence[ScoredRow] = ()
     """Sentence pairs with gold scores, the first sentence in the pivot language."""
+    cross_search: Sequence[SearchRow] = ()
+    """Queries in the pivot language with the passages that answer them."""
     parallel: Sequence[CrossRow] = ()
     """Held-out translations."""
     pivot: Encode | None = None
-    """Encoder of the frozen pivot, for the two above and as what training aims at; None: there is no frozen
+    """Encoder of the frozen pivot, for the three above and as what training aims at; None: there is no frozen
     one."""
     max_length: int | None = None
     """Number of tokens at which texts are cut, as those that are encoded later; None: as in training."""
@@ -59,8 +61,8 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
 
     def empty(self) -> bool:
         """Check whether there is nothing to measure."""
-        rows = (*self.sts, self.search, self.cross_sts, self.parallel, self.teacher_texts)
-        return not any(rows)
+        across = self.cross_sts, self.cross_search, self.parallel
+        return not any((*self.sts, self.search, *across, self.teacher_texts))
 
     def __call__(
         self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
@@ -81,11 +83,11 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
         if sets := list(filter(None, self.sts)):
             scores["sts"] = float(np.mean([_scores_correlation(own, own, rows) for rows in sets]))
         if self.search:
-            found = make_search_set(self.search)
-            ranked = search_metrics(own(found.queries), own(found.passages), found.answers)
-            scores["search"] = float(ranked["ndcg_at_10"].mean() * 100)
+            scores["search"] = _ranking_score(own, own, self.search)
         if self.cross_sts and self.pivot is not None:
             scores["cross_sts"] = _scores_correlation(self.pivot, own, self.cross_sts)
+        if self.cross_search and self.pivot is not None:
+            scores["cross_search"] = _ranking_score(self.pivot, own, self.cross_search)
         if self.parallel and self.pivot is not None:
             counterparts = self.pivot([row.pivot for row in self.parallel])
             vectors = own([row.text for row in self.parallel])
@@ -101,6 +103,13 @@ def _scores_correlation(left: Encode, right: Encode, rows: Sequence[ScoredRow]) 
     """Correlate the cosines of the rows' sentences with their gold scores, each side by its own encoder."""
     first, second, scores = zip(*rows, strict=True)
     return spearman(left(list(first)), right(list(second)), scores)
+
+
+def _ranking_score(queries: Encode, passages: Encode, rows: Sequence[SearchRow]) -> float:
+    """Rank the rows' passages for each of their queries: the mean nDCG@10, on a scale of 100."""
+    found = make_search_set(rows)
+    ranked = search_metrics(queries(found.queries), passages(found.passages), found.answers)
+    return float(ranked["ndcg_at_10"].mean() * 100)
 
 
 _LEARNED, _AUXILIARY = "0.", "parts."

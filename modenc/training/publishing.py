@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -150,12 +150,19 @@ def compare_with_base(
         sts=[data.sts],
         search=data.search,
         cross_sts=data.cross_sts if across else (),
+        cross_search=data.cross_search if across else (),
         parallel=data.parallel.held_out if across else (),
     )
     texts = data.text.held_out if "tokenizer" in present and plan.data.text else []
-    rows = held_out.sts[0], held_out.search, held_out.cross_sts, held_out.parallel, texts
-    counts: dict[str, float]
-    counts = {metric: len(found) for metric, found in zip((*SCORES, TOKENS), rows, strict=True) if found}
+    rows: dict[str, Sequence[object]] = {
+        "sts": data.sts,
+        "search": data.search,
+        "cross_sts": held_out.cross_sts,
+        "cross_search": held_out.cross_search,
+        "retrieval": held_out.parallel,
+        TOKENS: texts,
+    }
+    counts: dict[str, float] = {metric: len(found) for metric, found in rows.items() if found}
     comparison: dict[str, dict[str, float]] = {}
     if counts:
         base_model, length = resolve_base(plan.base.model), plan.base.max_length

@@ -208,7 +208,7 @@ def stage_fingerprint(data: TrainingData, name: str, before: str, hub: Hub) -> s
         "modules": [hub.card(lang).fingerprint(folder) for lang, folder, _ in needed if lang in published],
     }
     if name != "vocabulary":
-        dev = [*data.sts, *data.search, *data.cross_sts]
+        dev = [*data.sts, *data.search, *data.cross_sts, *data.cross_search]
         held_out = data.parallel.held_out if plan.learns_from_pivot(name) else []
         content["dev"] = sorted(map(json.dumps, [*dev, *held_out]))
         content["measured"] = [plan.run.evaluate_every, plan.base.max_length]

@@ -62,7 +62,7 @@ def test_worse_modules_are_warned_of(trained, tmp_path, caplog):
     vectors = ModularEncoder(plan.hub).encode(lines, lang="base", normalize_embeddings=True)
     # Gold scores that the base gives, and modules of noise.
     pairs = [(lines[i], lines[i + 1], float(vectors[i] @ vectors[i + 1])) for i in range(39)]
-    data.__dict__ |= {"sts": pairs, "cross_sts": [], "search": []}
+    data.__dict__ |= {"sts": pairs, "cross_sts": [], "search": [], "cross_search": []}
     folder = shutil.copytree(Hub.open(plan.hub).version_folder("kk"), tmp_path / "kk")
     weights, generator = folder / "se" / "adapter_model.safetensors", torch.Generator().manual_seed(0)
     noise = {name: torch.randn(t.shape, generator=generator) for name, t in load_file(weights).items()}

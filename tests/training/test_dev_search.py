@@ -19,6 +19,7 @@ from modenc.training.pipeline import train
 pytestmark = pytest.mark.slow
 
 SEARCHED = 'data.dev.search=["search.{lang}.tsv"]'
+ACROSS = 'data.dev.cross_search=[{path="search.{lang}.tsv", pivot_path="search.{pivot}.tsv", key="group"}]'
 
 
 @pytest.fixture
@@ -27,9 +28,9 @@ def searched(tiny_recipe):
     path = tiny_recipe("searched")
     for lang in ("en", "kk"):
         lines = sentences(lang)
-        rows = [(lines[4 * i + 3], " ".join(lines[4 * i : 4 * i + 4])) for i in range(12)]
-        write_table(path.parent / "data" / f"search.{lang}.tsv", ("query", "passage"), rows)
-    return load_recipe(path, [SEARCHED, "run.precision=fp32"])
+        rows = [(lines[4 * i + 3], " ".join(lines[4 * i : 4 * i + 4]), i) for i in range(12)]
+        write_table(path.parent / "data" / f"search.{lang}.tsv", ("query", "passage", "group"), rows)
+    return load_recipe(path, [SEARCHED, ACROSS, "run.precision=fp32"])
 
 
 def test_search_chooses_checkpoints_and_is_compared_with_the_base(searched):
@@ -54,6 +55,27 @@ def test_search_chooses_checkpoints_and_is_compared_with_the_base(searched):
             "search within the language (nDCG@10 x 100)"
             in (hub.version_folder(lang) / "README.md").read_text()
         )
+    assert "cross_search" not in hub.card("en").comparison["modules"]
+
+
+def test_search_across_asks_the_pivots_questions(searched):
+    train(searched)
+    data, card = TrainingData(searched.plans["kk"]), Hub.open(searched.plans["kk"].hub).card("kk")
+    english = TrainingData(searched.plans["en"]).search
+    assert data.cross_search == [
+        SearchRow(asked.query, own.passage) for asked, own in zip(english, data.search, strict=True)
+    ]
+    assert card.comparison["rows"]["cross_search"] == 12
+    found, encoder = make_search_set(data.cross_search), ModularEncoder(searched.plans["kk"].hub)
+    for system, asked, own, align in (
+        ("base", "base", "base", True),
+        ("modules", "en", "kk", True),
+        ("align=False", "en", "kk", False),
+    ):
+        queries = encoder.encode(found.queries, lang=asked, align=align)
+        passages = encoder.encode(found.passages, lang=own, align=align)
+        expected = search_metrics(queries, passages, found.answers)["ndcg_at_10"].mean() * 100
+        assert card.comparison[system]["cross_search"] == pytest.approx(expected, abs=0.5)
 
 
 def test_what_is_searched_is_not_trained_on(searched):
