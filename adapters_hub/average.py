@@ -3,7 +3,8 @@
 ``python adapters_hub/average.py RECIPE OTHER_HUB SHARE LANG [LANG ...] [section.key=value ...]`` publishes
 each language in the recipe's hub again with ``(1 - SHARE) * own + SHARE * other``, as "model soups" are made
 (Wortsman et al., 2022), and compares it with the base on the recipe's development sets. Both trainings must
-have started from one initialization (one seed, one ``reduction_factor``), and have one sentence encoding.
+have started from one initialization, and have the same modules but for the alignment. ``modenc train`` with
+this hub publishes what it trained, without the average.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from modenc.errors import HubError, ModencError
+from modenc.hub.card import Card
 from modenc.hub.layout import README_FILE
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
@@ -27,16 +29,21 @@ from modenc.training.data_access import TrainingData
 from modenc.training.publishing import compare_with_base
 
 _WEIGHTS = Path("cla", "adapter.safetensors")
+_AVERAGED = "averaged_with"
 
 
 def average(recipe: Recipe, other: Hub, share: float, langs: Sequence[str]) -> None:
     """Publish the languages in the recipe's hub with averaged alignment; ``share`` is the other hub's.
 
     Raises:
-        ModencError: a hub lacks a language or its alignment, or the weights differ in names or shapes; the
-            languages before it are published.
+        ModencError: a language is not in the recipe or in both hubs, is averaged already, or its trainings
+            cannot be averaged; nothing is published.
     """
     hub = Hub.open(recipe.hub)
+    for lang in langs:
+        if lang not in recipe.plans:
+            raise HubError(f"{lang}: expected a language of the recipe, found none; name its recipe")
+        _check(hub.card(lang), other.card(lang))
     for lang in langs:
         card, others = hub.card(lang), other.card(lang)
         with TemporaryDirectory() as folder:
@@ -46,7 +53,7 @@ def average(recipe: Recipe, other: Hub, share: float, langs: Sequence[str]) -> N
             save_file(averaged, modules / _WEIGHTS)
             sources = {(entry["role"], entry["source"]): entry for entry in (*others.data, *card.data)}
             stage = card.stages["alignment"]
-            metrics = {**stage["metrics"], "averaged_with": {"version": others.version, "share": share}}
+            metrics = {**stage["metrics"], _AVERAGED: {"version": others.version, "share": share}}
             made = replace(
                 card,
                 stages={**card.stages, "alignment": {**stage, "metrics": metrics}},
@@ -57,17 +64,23 @@ def average(recipe: Recipe, other: Hub, share: float, langs: Sequence[str]) -> N
             hub.publish(modules, made)
 
 
+def _check(card: Card, other: Card) -> None:
+    """Raise HubError if two trainings of a language cannot be averaged, or have been."""
+    if not ("cla" in card.parts and "cla" in other.parts):
+        raise HubError(f"{card.lang}: expected alignment in both hubs; average languages that have it")
+    if _AVERAGED in card.stages["alignment"]["metrics"]:
+        raise HubError(f"{card.lang}: its alignment is an average already; train or install it again first")
+    for what in ("base_fingerprint", "seed"):
+        if getattr(card, what) != getattr(other, what):
+            raise HubError(f"{card.lang}: expected trainings of one {what}, found two")
+    # The configuration holds the adapter's size.
+    for part in ("tokenizer", "embeddings", "la", "se", "cla/adapter_config.json"):
+        if card.fingerprint(part) != other.fingerprint(part):
+            raise HubError(f"{card.lang}: expected the same {part} in both hubs, found two")
+
+
 def _average(path: Path, other: Path, share: float) -> dict[str, torch.Tensor]:
-    for file in (path, other):
-        if not file.is_file():
-            raise HubError(
-                f"{file}: expected a language's alignment, found none; average languages that have one"
-            )
     own, others = load_file(path), load_file(other)
-    if {name: tensor.shape for name, tensor in own.items()} != {
-        name: tensor.shape for name, tensor in others.items()
-    }:
-        raise HubError(f"{other}: expected tensors of the names and shapes of {path}, found others")
     return {
         name: torch.lerp(tensor.float(), others[name].float(), share).to(tensor.dtype)
         for name, tensor in own.items()
@@ -75,11 +88,11 @@ def _average(path: Path, other: Path, share: float) -> dict[str, torch.Tensor]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 5:
-        sys.exit(__doc__)
     settings = [word for word in sys.argv[4:] if "=" in word]
     langs = [word for word in sys.argv[4:] if "=" not in word]
+    if not langs:
+        sys.exit(__doc__)
     try:
         average(load_recipe(sys.argv[1], settings), Hub.open(sys.argv[2]), float(sys.argv[3]), langs)
-    except ModencError as error:
+    except (ModencError, ValueError) as error:
         sys.exit(f"{error}")

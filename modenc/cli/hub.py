@@ -105,10 +105,10 @@ def run_list(args: argparse.Namespace) -> None:
 
     Prints a line for each language, the pivot first: its modules, their size on disk, and how they compare
     with the bare base on held-out data (similarity within the language and across to the pivot: Spearman x
-    100; search: nDCG@10 x 100; translations: % found). LA, SE and CLA are the adapters of language
-    adaptation, sentence encoding and alignment. Commercial use: yes, if the licenses of all texts that the
-    modules learned from are known to allow it; no, if one does not; else unknown. For licenses see modenc hub
-    show.
+    100; search: nDCG@10 x 100, across with the pivot's questions; translations: % found). LA, SE and CLA
+    are the adapters of language adaptation, sentence encoding and alignment. Commercial use: yes, if the
+    licenses of all texts that the modules learned from are known to allow it; no, if one does not; else
+    unknown. For licenses see modenc hub show.
 
     Examples:
         modenc hub list --hub adapters_hub/me5-small

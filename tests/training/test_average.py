@@ -41,9 +41,26 @@ def test_weights_are_averaged_and_the_card_says_so(average, copied, trained):
     assert card.comparison["rows"] == before.comparison["rows"]
     found = card.stages["alignment"]["metrics"]["averaged_with"]
     assert found == {"version": other.card("kk").version, "share": 0.25}
+    with pytest.raises(HubError, match="kk: its alignment is an average already; train or install it again"):
+        average(again, other, 0.25, ["kk"])
 
 
-def test_a_language_without_alignment_is_refused(average, copied):
-    recipe = load_recipe(copied)
-    with pytest.raises(HubError, match="expected a language's alignment, found none; average languages"):
-        average(recipe, Hub.open(recipe.hub), 0.5, ["en"])
+@pytest.mark.parametrize(
+    ("lang", "setting", "message"),
+    [
+        ("en", None, "en: expected alignment in both hubs; average languages that have it"),
+        ("tr", None, "tr: expected a language of the recipe, found none; name its recipe"),
+        ("kk", "run.seed=14", "kk: expected trainings of one seed, found two"),
+        ("kk", "sentence_encoding.lora.rank=2", "kk: expected the same se in both hubs, found two"),
+    ],
+)
+def test_what_cannot_be_averaged_is_refused_and_nothing_is_published(
+    average, copied, trained, lang, setting, message
+):
+    recipe = load_recipe(copied, [setting] if setting else [])
+    if setting:
+        train(recipe, languages=["kk"])
+    before = Hub.open(recipe.hub).card("kk")
+    with pytest.raises(HubError, match=message):
+        average(recipe, Hub.open(load_recipe(trained).hub), 0.5, ["kk", lang] if lang != "kk" else ["kk"])
+    assert Hub.open(recipe.hub).card("kk") == before

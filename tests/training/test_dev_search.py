@@ -44,6 +44,7 @@ def test_search_chooses_checkpoints_and_is_compared_with_the_base(searched):
                 scores = [value for name, value in entry.items() if name not in ("step", "score")]
                 assert entry["score"] == pytest.approx(np.mean(scores), abs=1e-3)
                 assert 0 < entry["search"] <= 100
+                assert ("cross_search" in entry) == (stage == "alignment")
         assert card.comparison["rows"]["search"] == 12
         data = TrainingData(searched.plans[lang])
         found = make_search_set(data.search)
@@ -85,6 +86,9 @@ def test_what_is_searched_is_not_trained_on(searched):
     assert questions
     assert questions.isdisjoint(trained)
     assert questions.isdisjoint(row.text for row in data.parallel.train)
+    asked = {row.query for row in data.cross_search}
+    assert asked <= set(sentences("en"))
+    assert asked.isdisjoint(row.pivot for row in data.parallel.train)
 
 
 def test_dev_texts_are_cut_at_the_bases_length_not_at_that_of_a_stage(tiny_recipe, searched):
