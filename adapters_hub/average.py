@@ -58,7 +58,7 @@ def average(recipe: Recipe, other: Hub, share: float, langs: Sequence[str]) -> N
                 card,
                 stages={**card.stages, "alignment": {**stage, "metrics": metrics}},
                 data=list(sources.values()),
-                licenses=sorted({*card.licenses, *others.licenses}),
+                licenses=sorted({entry["license"] for entry in sources.values() if entry["license"]}),
                 comparison=compare_with_base(TrainingData(recipe.plans[lang]), modules),
             )
             hub.publish(modules, made)
