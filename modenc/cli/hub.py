@@ -210,13 +210,15 @@ _STAGE_HEADER = ("stage", "method", "steps", "batch", "learning rate", "tokens",
 def _stage_row(stage: str, record: Mapping[str, Any]) -> tuple[str, ...]:
     if "imported from" in record:
         return stage, f"imported from {record['imported from']}"
-    settings = _mapping(record, "settings")
-    if (steps := _mapping(record, "metrics").get("steps")) is None:
-        return stage, summarize(settings)
+    settings, metrics = _mapping(record, "settings"), _mapping(record, "metrics")
+    # By adapters_hub/average.py.
+    method = summarize(settings) + ", averaged" * ("averaged_with" in metrics)
+    if (steps := metrics.get("steps")) is None:
+        return stage, method
     optimizer = _mapping(settings, "optimizer")
     found = (optimizer.get("batch_size"), optimizer.get("learning_rate"), settings.get("max_length"))
     values = (steps, *found, settings.get("strength"))
-    return stage, summarize(settings), *("" if value is None else f"{value}" for value in values)
+    return stage, method, *("" if value is None else f"{value}" for value in values)
 
 
 def _mapping(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:

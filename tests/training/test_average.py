@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from modenc.cli.main import main
 from modenc.errors import HubError
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
@@ -23,7 +24,7 @@ def average():
     return runpy.run_path(str(AVERAGE))["average"]
 
 
-def test_weights_are_averaged_and_the_card_says_so(average, copied, trained):
+def test_weights_are_averaged_and_the_card_says_so(average, copied, trained, capsys):
     again = load_recipe(copied, ["alignment.optimizer.learning_rate=0.004"])
     train(again, languages=["kk"])
     other, hub = Hub.open(load_recipe(trained).hub), Hub.open(again.hub)
@@ -41,6 +42,8 @@ def test_weights_are_averaged_and_the_card_says_so(average, copied, trained):
     assert card.comparison["rows"] == before.comparison["rows"]
     found = card.stages["alignment"]["metrics"]["averaged_with"]
     assert found == {"version": other.card("kk").version, "share": 0.25}
+    main(["hub", "show", "--hub", str(hub.path), "--lang", "kk"])
+    assert ", averaged " in capsys.readouterr().out
     with pytest.raises(HubError, match="kk: its alignment is an average already; train or install it again"):
         average(again, other, 0.25, ["kk"])
 
