@@ -20,7 +20,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from modenc.errors import HubError, ModencError
-from modenc.hub.card import Card
+from modenc.hub.card import AVERAGED, Card
 from modenc.hub.layout import README_FILE
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
@@ -29,7 +29,6 @@ from modenc.training.data_access import TrainingData
 from modenc.training.publishing import compare_with_base
 
 _WEIGHTS = Path("cla", "adapter.safetensors")
-_AVERAGED = "averaged_with"
 
 
 def average(recipe: Recipe, other: Hub, share: float, langs: Sequence[str]) -> None:
@@ -53,7 +52,7 @@ def average(recipe: Recipe, other: Hub, share: float, langs: Sequence[str]) -> N
             save_file(averaged, modules / _WEIGHTS)
             sources = {(entry["role"], entry["source"]): entry for entry in (*others.data, *card.data)}
             stage = card.stages["alignment"]
-            metrics = {**stage["metrics"], _AVERAGED: {"version": others.version, "share": share}}
+            metrics = {**stage["metrics"], AVERAGED: {"version": others.version, "share": share}}
             made = replace(
                 card,
                 stages={**card.stages, "alignment": {**stage, "metrics": metrics}},
@@ -68,7 +67,7 @@ def _check(card: Card, other: Card) -> None:
     """Raise HubError if two trainings of a language cannot be averaged, or have been."""
     if not ("cla" in card.parts and "cla" in other.parts):
         raise HubError(f"{card.lang}: expected alignment in both hubs; average languages that have it")
-    if _AVERAGED in card.stages["alignment"]["metrics"]:
+    if AVERAGED in card.stages["alignment"]["metrics"]:
         raise HubError(f"{card.lang}: its alignment is an average already; train or install it again first")
     for what in ("base_fingerprint", "seed"):
         if getattr(card, what) != getattr(other, what):

@@ -22,7 +22,7 @@ from modenc.cli.arguments import (
 )
 from modenc.errors import ModencError, OptionError
 from modenc.hub import remote
-from modenc.hub.card import BASE, MODULES, Card, table_of
+from modenc.hub.card import AVERAGED, BASE, MODULES, Card, table_of
 from modenc.hub.layout import CARD_FILE, HUB_FILE, STAGE_MODULES
 from modenc.hub.push import push_hub
 from modenc.hub.store import Hub
@@ -211,8 +211,7 @@ def _stage_row(stage: str, record: Mapping[str, Any]) -> tuple[str, ...]:
     if "imported from" in record:
         return stage, f"imported from {record['imported from']}"
     settings, metrics = _mapping(record, "settings"), _mapping(record, "metrics")
-    # By adapters_hub/average.py.
-    method = summarize(settings) + ", averaged" * ("averaged_with" in metrics)
+    method = f"{summarize(settings)}, averaged" if AVERAGED in metrics else summarize(settings)
     if (steps := metrics.get("steps")) is None:
         return stage, method
     optimizer = _mapping(settings, "optimizer")

@@ -132,6 +132,8 @@ SCORES: dict[str, str] = {
     "retrieval": "translations found, both ways (%)",
 }
 """Metric → description. The mean of these decides whether modules are worse than the base."""
+AVERAGED = "averaged_with"
+"""Among a stage's metrics: the other training, where adapters_hub/average.py made its weights an average."""
 
 
 def shared_scores(comparison: Comparison) -> list[str]:
