@@ -208,9 +208,9 @@ def stage_fingerprint(data: TrainingData, name: str, before: str, hub: Hub) -> s
         "modules": [hub.card(lang).fingerprint(folder) for lang, folder, _ in needed if lang in published],
     }
     if name != "vocabulary":
-        dev = [*data.sts, *data.search, *data.cross_sts, *data.cross_search]
-        held_out = data.parallel.held_out if plan.learns_from_pivot(name) else []
-        content["dev"] = sorted(map(json.dumps, [*dev, *held_out]))
+        dev = {kind: getattr(data, kind) for kind in ("sts", "search", "cross_sts", "cross_search")}
+        dev["parallel"] = data.parallel.held_out if plan.learns_from_pivot(name) else []
+        content["dev"] = {kind: sorted(map(json.dumps, rows)) for kind, rows in dev.items()}
         content["measured"] = [plan.run.evaluate_every, plan.base.max_length]
     return _hash(content)
 

@@ -90,6 +90,15 @@ def test_what_a_stage_learns_from_redoes_it_and_what_follows(copied, override, s
     assert {name for lang, name in redone(copied, override) if lang == "kk"} == set(stages)
 
 
+def test_the_same_rows_as_another_kind_of_dev_set_redo_the_stages_chosen_by_them(copied):
+    path = copied.parent / "data" / "search.tsv"
+    path.write_text("query\tpassage\nWhat is modenc?\tA toolkit for embeddings.\n", encoding="utf-8")
+    within, across = (marks(copied, f"data.dev.{kind}=['search.tsv']") for kind in ("search", "cross_search"))
+    assert {
+        name for lang, name in within if lang == "kk" and within[lang, name] != across[lang, name]
+    } == set(STAGES[1:])
+
+
 def test_settings_of_a_stage_that_has_nothing_to_do_redo_nothing(tiny_recipe):
     path = tiny_recipe("nothing-to-do")
     short = ["vocabulary.method=base", "language_adaptation.objective=none"]
