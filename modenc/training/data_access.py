@@ -80,14 +80,17 @@ class TrainingData:
             return None
         return TrainingData(self.pivot_plan).text
 
+    def dev_sets(self) -> dict[str, list[Any]]:
+        """Return the development sets: the name of each kind → its rows."""
+        return {name: getattr(self, name) for name, kind in kinds.KINDS.items() if kind.dev}
+
     def evaluated_on(self, *, across: bool) -> frozenset[str]:
         """Return the sentences that pairs and translations must not have, as ``sentence_key`` writes them.
 
         Args:
             across: include the held-out translations, not only the development sets.
         """
-        rows = (*self.sts, *self.cross_sts, *self.search, *self.cross_search)
-        texts = [text for row in rows for text in row[:2]]
+        texts = [text for rows in self.dev_sets().values() for row in rows for text in row[:2]]
         if across:
             texts += [text for row in self.parallel.held_out for text in row[:2]]
         # Which side of a pair is in the language is not told apart here.

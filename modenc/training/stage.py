@@ -208,8 +208,8 @@ def stage_fingerprint(data: TrainingData, name: str, before: str, hub: Hub) -> s
         "modules": [hub.card(lang).fingerprint(folder) for lang, folder, _ in needed if lang in published],
     }
     if name != "vocabulary":
-        dev = {kind: getattr(data, kind) for kind in ("sts", "search", "cross_sts", "cross_search")}
-        dev["parallel"] = data.parallel.held_out if plan.learns_from_pivot(name) else []
+        held_out = data.parallel.held_out if plan.learns_from_pivot(name) else []
+        dev = {**data.dev_sets(), "parallel": held_out}
         content["dev"] = {kind: sorted(map(json.dumps, rows)) for kind, rows in dev.items()}
         content["measured"] = [plan.run.evaluate_every, plan.base.max_length]
     return _hash(content)
